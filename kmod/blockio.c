@@ -371,7 +371,7 @@ static int lsmem_block_delete(struct lsmem_block_io *io, u64 block)
 	preempt_enable();
 	lsmem_block_entry_dead(store, word);
 	rcu_read_unlock();
-	lsmem_tombstone_done(store, &ap, LSMEM_BLOCK);
+	lsmem_tombstone_done(store, &ap, lsmem_entry_size(LSMEM_BLOCK));
 	if (store->durable)
 		lsmem_append_commit(store, &ap);
 	percpu_counter_dec(&store->handles.used);

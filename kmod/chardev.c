@@ -16,11 +16,13 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "atomic.h"
 #include "chardev.h"
 #include "compat/compat.h"
 #include "durable.h"
 #include "epoch.h"
 #include "frozen.h"
+#include "group.h"
 #include "ioctl.h"
 #include "load.h"
 #include "object.h"
@@ -168,11 +170,17 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 			ret = lsmem_object_read(call->store, op);
 		else
 			ret = lsmem_ops[lsmem_op_row(op->op)].change(call->store, op, place);
-		if (likely(ret != -LSMEM_ECOLD)) {
+		if (likely(ret != -LSMEM_ECOLD && ret != -LSMEM_EUNSETTLED)) {
 			/* Writes tell little of reads; what was fetched must be read again to stay. */
 			if (!until && !ret && op->op == LSMEM_OP_READ)
 				lsmem_touch(&call->store->tier, lsmem_handle_index(op->handle));
 			return ret;
+		}
+		if (ret == -LSMEM_EUNSETTLED) {
+			ret = lsmem_group_settle(call->store, lsmem_handle_index(op->handle), place->deadline);
+			if (op->op == LSMEM_OP_ALLOC)
+				op->handle = 0;
+			continue;
 		}
 		ret = lsmem_fetch(call->store, lsmem_handle_index(op->handle), &until,
 				  flags & LSMEM_OPF_NOWAIT ? LSMEM_NO_WAIT : place->deadline);
@@ -251,6 +259,11 @@ struct lsmem_vector_pending {
 	struct lsmem_vector_point point;
 };
 
+static struct lsmem_op __user *lsmem_vector_user(const struct lsmem_vector *vector, u32 i)
+{
+	return u64_to_user_ptr(vector->ops + (u64)i * vector->stride);
+}
+
 /* The flags of an operation in a vector: its own, and those of the vector. */
 static u32 lsmem_vector_flags(const struct lsmem_vector *vector, u32 op, u32 flags)
 {
@@ -296,8 +309,7 @@ static int lsmem_vector_unknown(const struct lsmem_vector *vector, u32 nr)
 	u32 i;
 
 	for (i = 0; i < nr; i++) {
-		struct lsmem_op __user *user = u64_to_user_ptr(vector->ops +
-							       (u64)i * vector->stride);
+		struct lsmem_op __user *user = lsmem_vector_user(vector, i);
 		u32 op, flags;
 		s32 result;
 
@@ -402,8 +414,7 @@ static long lsmem_vector_go(const struct lsmem_call *call, struct lsmem_vector_r
 	long ret = 0;
 
 	while (run->done < vector->nr && !ret) {
-		struct lsmem_op __user *user = u64_to_user_ptr(vector->ops +
-							       (u64)run->done * vector->stride);
+		struct lsmem_op __user *user = lsmem_vector_user(vector, run->done);
 		u32 nr = min(vector->nr - run->done, most);
 
 		if (ops && lsmem_vector_fetch(vector, user, ops, nr)) {
@@ -418,6 +429,97 @@ static long lsmem_vector_go(const struct lsmem_call *call, struct lsmem_vector_r
 	kfree(ops);
 	return ret;
 }
+
+/* ---- All operations or none --------------------------------------------- */
+
+/* Fetch and check one operation. */
+static int lsmem_atomic_fetch(const struct lsmem_call *call, const struct lsmem_vector *vector, u32 i,
+			      struct lsmem_op *op)
+{
+	struct lsmem_op __user *user = lsmem_vector_user(vector, i);
+	u32 size;
+	int ret;
+
+	if (get_user(size, &user->size))
+		return -EFAULT;
+	if (size > vector->stride)
+		return -EINVAL;
+	ret = lsmem_ioctl_fetch(op, sizeof(*op), LSMEM_OP_SIZE_VER0, user, size);
+	if (ret)
+		return ret;
+	op->size = size;	/* it may have changed meanwhile */
+	/* Do nothing whose result cannot be copied back. */
+	if (copy_to_user(user, op, min_t(size_t, size, sizeof(*op))))
+		return -EFAULT;
+	if (op->op == LSMEM_OP_READ)
+		return -EINVAL;
+	return lsmem_op_check(call, op, lsmem_vector_flags(vector, op->op, op->flags));
+}
+
+/* Copy the results of operations back that are not carried out. */
+static int lsmem_atomic_failed(const struct lsmem_vector *vector, const struct lsmem_op *ops)
+{
+	u32 i;
+
+	for (i = 0; i < vector->nr; i++) {
+		struct lsmem_op __user *user = lsmem_vector_user(vector, i);
+		s32 result = ops[i].result;
+
+		if (put_user(result ?: -ECANCELED, &user->result) ||
+		    (result == -EILSEQ && put_user(ops[i].version, &user->version)))
+			return -EFAULT;
+	}
+	return 0;
+}
+
+/* Copy the operations back that are carried out. */
+static int lsmem_atomic_done(const struct lsmem_vector *vector, const struct lsmem_op *ops)
+{
+	u32 i;
+
+	for (i = 0; i < vector->nr; i++)
+		if (copy_to_user(lsmem_vector_user(vector, i), &ops[i],
+				 min_t(size_t, ops[i].size, sizeof(*ops))))
+			return -EFAULT;
+	return 0;
+}
+
+/* Carry out all operations or none.  -LSMEM_EWAIT: they would wait. */
+static long lsmem_vector_atomic(const struct lsmem_call *call, struct lsmem_vector_run *run)
+{
+	const struct lsmem_vector *vector = &run->vector;
+	struct lsmem_op *ops;
+	long ret = 0;
+	u32 i;
+
+	if (vector->nr > LSMEM_ATOMIC_MAX)
+		return -E2BIG;
+	if (!lsmem_store_active(call->store))
+		return -EAGAIN;
+	ops = kvcalloc(vector->nr, sizeof(*ops), GFP_KERNEL_ACCOUNT);
+	if (!ops)
+		return -ENOMEM;
+	for (i = 0; i < vector->nr; i++) {
+		ops[i].result = lsmem_atomic_fetch(call, vector, i, &ops[i]);
+		ret = ret ?: ops[i].result;
+		if (lsmem_vector_flags(vector, ops[i].op, ops[i].flags) & LSMEM_OPF_DURABLE)
+			run->durable = true;
+	}
+	if (!ret)
+		ret = lsmem_atomic_change(call->store, ops, vector->nr, &run->place);
+	if (!ret) {
+		run->done = vector->nr;
+		ret = lsmem_atomic_done(vector, ops);
+	} else {
+		run->durable = false;
+		if (ret != -LSMEM_EWAIT && lsmem_atomic_failed(vector, ops))
+			ret = -EFAULT;
+	}
+	kvfree(ops);
+	return ret;
+}
+
+/* ---- Vectors: begin and end --------------------------------------------- */
 
 /* The operations are carried out, as far as @ret says: wait for the durable ones. */
 static long lsmem_vector_wait(struct lsmem_call *call, const struct lsmem_vector_run *run, long ret)
@@ -500,7 +602,7 @@ static long lsmem_ioctl_vector(void *context, void *arg)
 	};
 	long ret;
 
-	if (vector->flags & ~LSMEM_OPF_DURABLE || !vector->nr ||
+	if (vector->flags & ~(LSMEM_OPF_DURABLE | LSMEM_OPF_ATOMIC) || !vector->nr ||
 	    vector->nr > LSMEM_VECTOR_MAX || vector->stride < LSMEM_OP_SIZE_VER0 ||
 	    vector->stride > PAGE_SIZE || vector->stride % sizeof(u64))
 		return -EINVAL;
@@ -509,7 +611,8 @@ static long lsmem_ioctl_vector(void *context, void *arg)
 	ret = lsmem_vector_begin(call);
 	if (ret)
 		return ret;
-	ret = lsmem_vector_go(call, &run);
+	ret = vector->flags & LSMEM_OPF_ATOMIC ? lsmem_vector_atomic(call, &run) :
+						 lsmem_vector_go(call, &run);
 	if (ret == -LSMEM_EWAIT) {
 		struct lsmem_vector_pending *pending;
 
@@ -535,11 +638,11 @@ static long lsmem_ioctl_query(void *context, void *arg)
 	struct lsmem_store *store = call->store;
 	struct lsmem_query *query = arg;
 
-	if (query->flags || query->reserved)
+	if (query->flags || query->group_max)
 		return -EINVAL;
 	*query = (struct lsmem_query){
 		.size = query->size,
-		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS |
+		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS | LSMEM_FEATURE_ATOMIC |
 			    (lsmem_pages_there() ? LSMEM_FEATURE_PAGES : 0) |
 			    (store->durable ? LSMEM_FEATURE_DURABLE : 0) |
 			    (store->tier.on ? LSMEM_FEATURE_TIER : LSMEM_FEATURE_SNAPSHOT) |
@@ -549,6 +652,7 @@ static long lsmem_ioctl_query(void *context, void *arg)
 		.state = READ_ONCE(store->state),
 		.object_max = LSMEM_OBJECT_MAX,
 		.vector_max = LSMEM_VECTOR_MAX,
+		.group_max = LSMEM_ATOMIC_MAX,
 		.capacity = store->capacity,
 		.handles_max = store->handles.nr,
 	};

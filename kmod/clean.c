@@ -458,7 +458,7 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 	struct lsmem_append ap;
 	struct lsmem_handle *h;
 	struct lsmem_entry e;
-	u64 key, from, word;
+	u64 key;
 	int ret;
 
 	/* Check again: the daemon can have written to it since it was listed. */
@@ -491,11 +491,8 @@ static int lsmem_clean_move(struct lsmem_store *store, struct lsmem_pass *pass,
 		return 0;
 	}
 	h = lsmem_handle_at(&store->handles, lsmem_handle_index(key));
-	from = lsmem_segment_position(seg, survivor->offset);
-	word = READ_ONCE(h->word);
-	if (lsmem_word_state(word) != LSMEM_WORD_LIVE || lsmem_word_position(word) != from ||
-	    !lsmem_word_exchange(&store->handles, h, word,
-				 lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position))) {
+	if (!lsmem_word_move(&store->handles, h, lsmem_segment_position(seg, survivor->offset),
+			     ap.position)) {
 		lsmem_append_abort(store, &ap);	/* replaced or deleted meanwhile */
 		return 0;
 	}

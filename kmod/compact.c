@@ -59,13 +59,13 @@
  * struct lsmem_moving - an entry of a batch
  * @offset: in the segment
  * @at: of its copy in the target
- * @word: of its handle when it was asked whether the object is live; 0: it is not
+ * @live: its object was live when it was asked
  * @e: its header
  */
 struct lsmem_moving {
 	u32 offset;
 	u32 at;
-	u64 word;
+	bool live;
 	struct lsmem_entry e;
 };
 
@@ -178,20 +178,18 @@ static int lsmem_compact_collect(struct lsmem_compactor *c, const struct lsmem_s
 	return nr;
 }
 
-/* The handle word of an object that is live, or 0. */
-static u64 lsmem_compact_word(const struct lsmem_compactor *c, const struct lsmem_segment *seg,
-			      const struct lsmem_moving *m)
+/* Is it the entry of an object that is live? */
+static bool lsmem_compact_live(const struct lsmem_compactor *c, const struct lsmem_segment *seg,
+			       const struct lsmem_moving *m)
 {
 	u64 word;
 
 	if (lsmem_entry_type(&m->e) != LSMEM_TYPE_OBJECT)
-		return 0;
+		return false;
 	word = READ_ONCE(lsmem_handle_at(&c->store->handles,
 					 lsmem_handle_index(lsmem_entry_handle(&m->e)))->word);
-	if (lsmem_word_state(word) != LSMEM_WORD_LIVE ||
-	    lsmem_word_position(word) != lsmem_segment_position(seg, m->offset))
-		return 0;
-	return word;
+	return lsmem_word_state(word) == LSMEM_WORD_LIVE &&
+	       lsmem_word_position(word) == lsmem_segment_position(seg, m->offset);
 }
 
 /*
@@ -260,8 +258,8 @@ static int lsmem_compact_batch(struct lsmem_compactor *c, struct lsmem_segment *
 		const void *e = lsmem_segment_at(c->store, seg, m->offset);
 		u32 ahead = min(lsmem_entry_bytes(&m->e), LSMEM_COMPACT_AHEAD), at;
 
-		m->word = lsmem_compact_word(c, seg, m);
-		for (at = L1_CACHE_BYTES; m->word && at < ahead; at += L1_CACHE_BYTES)
+		m->live = lsmem_compact_live(c, seg, m);
+		for (at = L1_CACHE_BYTES; m->live && at < ahead; at += L1_CACHE_BYTES)
 			prefetch(e + at);
 	}
 	for (done = 0; done < nr; done++) {
@@ -270,7 +268,7 @@ static int lsmem_compact_batch(struct lsmem_compactor *c, struct lsmem_segment *
 		if (lsmem_entry_type(&m->e) == LSMEM_TYPE_TOMBSTONE) {
 			if (!lsmem_compact_tombstone(c, seg, m))
 				break;
-		} else if (m->word && !lsmem_compact_copy(c, seg, m)) {
+		} else if (m->live && !lsmem_compact_copy(c, seg, m)) {
 			break;
 		}
 	}
@@ -284,11 +282,10 @@ static int lsmem_compact_batch(struct lsmem_compactor *c, struct lsmem_segment *
 		const struct lsmem_moving *m = &c->batch[i];
 		u64 index = lsmem_handle_index(lsmem_entry_handle(&m->e));
 
-		if (m->word &&
-		    lsmem_word_exchange(&c->store->handles,
-					lsmem_handle_at(&c->store->handles, index), m->word,
-					lsmem_word_next(m->word, LSMEM_WORD_LIVE,
-							lsmem_segment_position(&c->to, m->at))))
+		if (m->live &&
+		    lsmem_word_move(&c->store->handles, lsmem_handle_at(&c->store->handles, index),
+				    lsmem_segment_position(seg, m->offset),
+				    lsmem_segment_position(&c->to, m->at)))
 			c->moved += lsmem_entry_bytes(&m->e) + c->trailer;
 	}
 	rcu_read_unlock();

@@ -297,13 +297,13 @@ void lsmem_tombstone_stamp(struct lsmem_store *store, const struct lsmem_append 
  * lsmem_tombstone_done - account for a delete whose word has been exchanged
  * @store: the store
  * @ap: its tombstone, stamped and not yet committed (durable stores)
- * @length: of the payload of the deleted object, bytes
+ * @old: bytes of the entry of the deleted object
  *
  * The tombstone is live while an older copy may be listed.
  */
-void lsmem_tombstone_done(struct lsmem_store *store, const struct lsmem_append *ap, u32 length)
+void lsmem_tombstone_done(struct lsmem_store *store, const struct lsmem_append *ap, u32 old)
 {
-	s64 live = -(s64)lsmem_entry_size(length);
+	s64 live = -(s64)old;
 
 	if (store->durable) {
 		live += ap->size;

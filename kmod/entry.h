@@ -76,7 +76,7 @@ void lsmem_entry_alive(const struct lsmem_append *ap);
 void lsmem_entry_dead(struct lsmem_store *store, u64 position, u32 size);
 void lsmem_tombstone_stamp(struct lsmem_store *store, const struct lsmem_append *ap, u64 key,
 			u64 version, u32 table);
-void lsmem_tombstone_done(struct lsmem_store *store, const struct lsmem_append *ap, u32 length);
+void lsmem_tombstone_done(struct lsmem_store *store, const struct lsmem_append *ap, u32 old);
 void lsmem_tombstone_moved(struct lsmem_store *store, struct lsmem_segment *from,
 			   const struct lsmem_append *ap, u64 barrier);
 

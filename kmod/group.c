@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Groups: changes of several objects that are whole or none after a crash.
+ * Groups: changes of several objects that are made all or none, also after a crash.
  *
  * All entries of a group, and a group record before them, are one append: side by side in one segment,
  * made readable by one commit, told to the daemon as one range.  A recovery that does not find all
@@ -10,22 +10,35 @@
  *	look	at each object; fetch those that are COLD; admit what the group needs
  *	begin	reserve the record and the entries
  *	copy	all payloads
- *	publish	look again at each object, stamp its entry, exchange its word
+ *	hold	all objects, look at each again, and admit what it needs by now
+ *	publish	stamp each entry, exchange its word
  *	commit	all entries at once
  *
- * Until the exchanges begin, every error undoes all.  From then on a change can only lose against
- * another client that frees its object, or makes it smaller in a store that is full then: it fails alone,
- * and its entry becomes padding.  No object leaves memory from the second look to the exchanges
- * (tier.evicting): a COLD object says neither how long it is nor which version it has, and cannot be
- * fetched there.
+ * Until the last object is held, every error undoes all.  From then on nothing can fail.
  *
- * Other clients of a running system see the changes one after the other, in their order.
+ * To hold an object is to set its bit in handles.held and then to exchange its word for one that differs only
+ * by its tag.  Another client that had looked before loses its exchange, and looks again; one that looks now
+ * sees the bit, and waits.  So no other client changes an object of a group between the look that checks its
+ * version and the exchange that makes the new one.  Cleaners do not look at the bit: they may move an object
+ * that is held, which changes neither its version nor its length.
  *
- * Locks: tier.evicting, for at most LSMEM_GROUP_MAX exchanges.
+ * A later change of one of the objects may lie in another segment, and become durable before the group: a crash
+ * would leave it, but nothing of the group.  So the place of a client's group is kept, by a hash of its objects, and
+ * a change that does not follow in the same segment waits until that is durable (lsmem_word_unsettled()).  Ranges
+ * of pages have an order of their own.
+ *
+ * No object leaves memory from the second look to the exchanges (tier.evicting): a COLD object says neither
+ * how long it is nor which version it has, and cannot be fetched there.  The same lock has one group after
+ * the other hold its objects.
+ *
+ * Readers of a running system see the changes one after the other, in their order; a snapshot has all or none.
+ *
+ * Locks: tier.evicting and the held bits, for at most 2 * LSMEM_GROUP_MAX exchanges.
  */
 #include <linux/slab.h>
 
 #include "../uapi/lsmem.h"
+#include "durable.h"
 #include "entry.h"
 #include "fetch.h"
 #include "group.h"
@@ -43,8 +56,8 @@
  * @listed: entries that the directory lists
  * @admitted: live bytes that were admitted
  * @live: bytes by which the live bytes have changed
- * @lost: bytes of entries that became padding after they were counted
  * @until: end of the waits for what is COLD, ktime in ns; 0: none was
+ * @unsettled: index of an object, with -LSMEM_EUNSETTLED
  * @sizes: of the entries, the record's first
  */
 struct lsmem_group {
@@ -55,32 +68,55 @@ struct lsmem_group {
 	u32 listed;
 	u32 admitted;
 	s32 live;
-	u32 lost;
 	u64 until;
+	u64 unsettled;
 	u32 sizes[LSMEM_GROUP_MAX + 1];
 };
 
 /* ---- Look --------------------------------------------------------------- */
 
-/* Look at the object of a change, and have it in memory. */
+/*
+ * Look at the object of a change, and note what the change supersedes.  @look: its h is set.
+ * Context: rcu_read_lock() held.
+ */
 static int lsmem_group_look(struct lsmem_store *store, struct lsmem_change *change,
-			    struct lsmem_look *look, u64 *until)
+			    struct lsmem_look *look)
 {
-	int ret = lsmem_handle_find(store, change->handle, &look->h);
+	int ret = lsmem_look(store, change->handle, look);
+
+	if (ret)
+		return ret;
+	if (change->expect && change->version != look->version) {
+		change->version = look->version;
+		return -EILSEQ;
+	}
+	change->table = look->table;
+	change->old = lsmem_entry_size(look->length);
+	change->before = look->version;
+	change->interval = look->interval;
+	return 0;
+}
+
+/* The same, with the object in memory. */
+static int lsmem_group_find(struct lsmem_store *store, struct lsmem_change *change, u64 *until,
+			    u64 deadline)
+{
+	struct lsmem_look look;
+	int ret = lsmem_handle_find(store, change->handle, &look.h);
 
 	while (!ret) {
 		rcu_read_lock();
-		ret = lsmem_look(store, change->handle, look);
+		ret = lsmem_group_look(store, change, &look);
 		rcu_read_unlock();
 		if (ret != -LSMEM_ECOLD)
 			return ret;
-		ret = lsmem_fetch(store, lsmem_handle_index(change->handle), until, 0);
+		ret = lsmem_fetch(store, lsmem_handle_index(change->handle), until, deadline);
 	}
 	return ret;
 }
 
 /* Look at all, admit what they need, and say what is to be reserved. Returns how many entries. */
-static int lsmem_group_plan(struct lsmem_store *store, struct lsmem_group *group)
+static int lsmem_group_plan(struct lsmem_store *store, struct lsmem_group *group, u64 deadline)
 {
 	u32 growth = 0, entries = 0, i;
 	int ret;
@@ -91,18 +127,17 @@ static int lsmem_group_plan(struct lsmem_store *store, struct lsmem_group *group
 		group->sizes[entries++] = LSMEM_LONG_BYTES;
 	for (i = 0; i < group->nr; i++) {
 		struct lsmem_change *change = &group->changes[i];
-		struct lsmem_look look;
 
 		change->result = 0;
 		change->old = 0;
+		change->before = 0;
 		change->size = change->op != LSMEM_OP_FREE || store->durable ?
 			       lsmem_entry_size(change->length) : 0;
 		if (change->op != LSMEM_OP_ALLOC) {
-			ret = lsmem_group_look(store, change, &look, &group->until);
+			ret = lsmem_group_find(store, change, &group->until, deadline);
 			change->result = ret;
 			if (ret)
 				return ret;
-			change->old = lsmem_entry_size(look.length);
 		}
 		if (change->op != LSMEM_OP_FREE)
 			growth += lsmem_growth(change->size, change->old);
@@ -158,196 +193,272 @@ static void lsmem_group_copy(struct lsmem_store *store, struct lsmem_group *grou
 						   0, group->ap.offset), ~0u);
 }
 
-/* ---- Publish ------------------------------------------------------------ */
+/* ---- Hold --------------------------------------------------------------- */
 
-static int lsmem_group_alloc(struct lsmem_store *store, struct lsmem_group *group,
-			     struct lsmem_change *change, u64 now)
+/* Hold an object. Returns 0, or an error of the look at it. */
+static int lsmem_group_hold_one(struct lsmem_store *store, struct lsmem_change *change)
 {
-	struct lsmem_append ap = lsmem_group_entry(group, change);
-	struct lsmem_handle *h = &store->handles.table[lsmem_handle_index(change->handle)];
-
-	lsmem_object_stamp(store, &ap, change->handle, now, change->length, 0, change->table,
-			   change->crc);
-	lsmem_word_publish(&store->handles, h, ap.position);
-	group->live += change->size;
-	return 0;
-}
-
-/* As lsmem_object_replace(). */
-static int lsmem_group_replace(struct lsmem_store *store, struct lsmem_group *group,
-			       struct lsmem_change *change, u64 now)
-{
-	struct lsmem_append ap = lsmem_group_entry(group, change);
 	struct lsmem_look look = {
 		.h = lsmem_handle_at(&store->handles, lsmem_handle_index(change->handle)),
 	};
-	u64 version;
-	u32 old;
 	int ret;
 
 	do {
-		ret = lsmem_look(store, change->handle, &look);
-		if (ret)
-			return ret;
-		old = lsmem_entry_size(look.length);
-		/* Another client has made it smaller since it was admitted. */
-		if (lsmem_growth(change->size, old) > lsmem_growth(change->size, change->old)) {
-			ret = lsmem_admit_to(store, group->admitted +
-					     lsmem_growth(change->size, old) -
-					     lsmem_growth(change->size, change->old),
-					     &group->admitted);
-			if (ret)
-				return ret;
-			change->old = old;
-		}
-		version = lsmem_version_after(&store->handles, now, look.version);
-		lsmem_object_stamp(store, &ap, change->handle, version, change->length,
-				   lsmem_look_interval(&look, version), look.table, change->crc);
-	} while (!lsmem_word_change(&store->handles, look.h, look.word,
-				    lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position), version));
-	lsmem_entry_dead(store, lsmem_word_position(look.word), old);
-	group->live += (s32)change->size - (s32)old;
-	return 0;
-}
-
-/* As lsmem_object_free(); the handle is given back after the commit. */
-static int lsmem_group_free(struct lsmem_store *store, struct lsmem_group *group,
-			    struct lsmem_change *change, u64 now)
-{
-	struct lsmem_append ap = { };
-	struct lsmem_look look = {
-		.h = lsmem_handle_at(&store->handles, lsmem_handle_index(change->handle)),
-	};
-	u64 version;
-	int ret;
-
-	if (store->durable)
-		ap = lsmem_group_entry(group, change);
-	do {
-		ret = lsmem_look(store, change->handle, &look);
-		if (ret)
-			return ret;
-		version = lsmem_version_after(&store->handles, now, look.version);
-		if (store->durable)
-			lsmem_tombstone_stamp(store, &ap, change->handle, version, look.table);
-	} while (!lsmem_word_change(&store->handles, look.h, look.word,
-				    lsmem_word_next(look.word, LSMEM_WORD_BUSY,
-						    lsmem_handle_generation(change->handle)),
-				    version));
-	lsmem_entry_dead(store, lsmem_word_position(look.word), lsmem_entry_size(look.length));
-	lsmem_tombstone_done(store, &ap, look.length);
-	return 0;
-}
-
-static int lsmem_group_one(struct lsmem_store *store, struct lsmem_group *group,
-			   struct lsmem_change *change, u64 now)
-{
-	switch (change->op) {
-	case LSMEM_OP_ALLOC:
-		return lsmem_group_alloc(store, group, change, now);
-	case LSMEM_OP_REPLACE:
-		return lsmem_group_replace(store, group, change, now);
-	default:
-		return lsmem_group_free(store, group, change, now);
-	}
-}
-
-/* Is any of the objects COLD again? */
-static bool lsmem_group_cold(struct lsmem_store *store, const struct lsmem_group *group)
-{
-	u32 i;
-
-	for (i = 0; i < group->nr; i++) {
-		u64 index = lsmem_handle_index(group->changes[i].handle);
-
-		if (lsmem_word_state(READ_ONCE(lsmem_handle_at(&store->handles, index)->word)) ==
-		    LSMEM_WORD_COLD)
-			return true;
-	}
-	return false;
+		ret = lsmem_group_look(store, change, &look);
+	} while (!ret && !lsmem_word_swap(look.h, look.word,
+					  lsmem_word_next(look.word, LSMEM_WORD_LIVE,
+							  lsmem_word_position(look.word))));
+	change->result = ret;
+	return ret;
 }
 
 /*
- * A version for all changes: a snapshot has all of them or none, unless another client changes an object
- * before its turn.
+ * Hold all objects, and admit what the group needs: another client may have made them smaller.  Returns 0;
+ * -LSMEM_ECOLD: objects are to be fetched again; -LSMEM_EUNSETTLED: a group before is to be waited for; or an
+ * error.  lsmem_group_let_go() follows in any case.
  */
-static u64 lsmem_group_version(struct lsmem_store *store, const struct lsmem_group *group)
+static int lsmem_group_hold(struct lsmem_store *store, struct lsmem_group *group)
 {
-	u64 last = 0;
-	u32 i;
+	u32 growth = 0, i;
+	u64 held = 0;
+	int ret;
 
-	for (i = 0; i < group->nr; i++) {
-		u64 handle = group->changes[i].handle;
-		struct lsmem_look look = {
-			.h = lsmem_handle_at(&store->handles, lsmem_handle_index(handle)),
-		};
-
-		if (group->changes[i].op != LSMEM_OP_ALLOC && !lsmem_look(store, handle, &look))
-			last = max(last, look.version);
-	}
-	return lsmem_handle_version(store, last);
-}
-
-/* Make the changes, in order. Returns false, with none made, if objects are to be fetched again. */
-static bool lsmem_group_publish(struct lsmem_store *store, struct lsmem_group *group)
-{
-	u32 replaced = 0, bytes = 0, made = 0, i;
-	u64 now;
-
-	write_lock(&store->tier.evicting);
-	if (store->tier.on && lsmem_group_cold(store, group)) {
-		write_unlock(&store->tier.evicting);
-		return false;
-	}
 	for (i = 0; i < group->nr; i++)
-		if (group->changes[i].op != LSMEM_OP_FREE)	/* a tombstone counts itself */
-			bytes += group->changes[i].size;
-	/* Before the exchanges: a racing change may count an entry of the group as dead. */
-	if (bytes)
-		atomic_add(bytes, group->ap.segment->live);
-	rcu_read_lock();
-	now = lsmem_group_version(store, group);
+		if (group->changes[i].op != LSMEM_OP_ALLOC)
+			held |= lsmem_hold_bit(lsmem_handle_index(group->changes[i].handle));
+	/* Before the exchanges, which are fully ordered: who sees one of them sees the bits. */
+	WRITE_ONCE(store->handles.held, held);
 	for (i = 0; i < group->nr; i++) {
 		struct lsmem_change *change = &group->changes[i];
 
-		change->result = lsmem_group_one(store, group, change, now);
-		if (!change->result) {
-			replaced += change->op == LSMEM_OP_REPLACE;
-			made += change->op != LSMEM_OP_FREE;
-		} else if (change->size) {
-			lsmem_append_pad(store, &group->ap, change->offset, change->size, 1);
-			if (change->op != LSMEM_OP_FREE)
-				group->lost += change->size;
+		if (change->op != LSMEM_OP_ALLOC) {
+			ret = lsmem_group_hold_one(store, change);
+			if (ret)
+				return ret;
 		}
+		if (change->settle &&
+		    lsmem_word_unsettled(&store->handles, lsmem_handle_index(change->handle),
+					 group->ap.segment->id)) {
+			group->unsettled = lsmem_handle_index(change->handle);
+			return -LSMEM_EUNSETTLED;
+		}
+		if (change->op != LSMEM_OP_FREE)
+			growth += lsmem_growth(change->size, change->old);
 	}
+	return lsmem_admit_to(store, growth, &group->admitted);
+}
+
+static void lsmem_group_let_go(struct lsmem_store *store)
+{
+	/* Pairs with lsmem_word_held(): a task that sees the bits clear sees what has been published. */
+	smp_store_release(&store->handles.held, 0);
+}
+
+/* ---- Settle ------------------------------------------------------------- */
+
+/* The group's place is kept, before a word of it is seen. */
+static void lsmem_group_unsettle(struct lsmem_store *store, const struct lsmem_group *group)
+{
+	u32 i;
+
+	for (i = 0; i < group->nr; i++) {
+		const struct lsmem_change *change = &group->changes[i];
+		struct lsmem_unsettled *unsettled;
+
+		unsettled = lsmem_unsettled_at(&store->handles, lsmem_handle_index(change->handle));
+		if (!change->settle || !unsettled)
+			continue;
+		unsettled->offset = group->ap.offset + group->ap.size;
+		WRITE_ONCE(unsettled->segment, group->ap.segment->id);
+	}
+}
+
+/**
+ * lsmem_group_prepare - there will be groups whose changes have @settle
+ * @store: active, object kind
+ *
+ * Context: sleeps.  Return: 0 or -ENOMEM.
+ */
+int lsmem_group_prepare(struct lsmem_store *store)
+{
+	struct lsmem_unsettled *unsettled;
+
+	if (!store->durable || READ_ONCE(store->handles.unsettled))
+		return 0;
+	unsettled = kvcalloc(1u << LSMEM_UNSETTLED_BITS, sizeof(*unsettled), GFP_KERNEL_ACCOUNT);
+	if (!unsettled)
+		return -ENOMEM;
+	/* Zeroed before it is seen; the readers' loads depend on the pointer. */
+	if (cmpxchg(&store->handles.unsettled, NULL, unsettled))
+		kvfree(unsettled);
+	return 0;
+}
+
+/**
+ * lsmem_group_settle - wait until the last group is durable that has changed an object
+ * @store: active
+ * @index: of the object
+ * @deadline: LSMEM_NO_WAIT: do not wait
+ *
+ * Context: sleeps, killable; holds nothing.
+ * Return: 0; -EBUSY: it is not after durable_ms; -EINTR; -EAGAIN: the store is being destroyed;
+ * -LSMEM_EWAIT: @deadline is LSMEM_NO_WAIT.
+ */
+int lsmem_group_settle(struct lsmem_store *store, u64 index, u64 deadline)
+{
+	struct lsmem_unsettled *unsettled = lsmem_unsettled_at(&store->handles, index);
+	struct lsmem_place place = { };
+	int ret;
+
+	if (!unsettled)
+		return 0;
+	write_lock(&store->tier.evicting);
+	place.segment = unsettled->segment;
+	place.offset = unsettled->offset;
+	write_unlock(&store->tier.evicting);
+	if (deadline == LSMEM_NO_WAIT && !lsmem_place_durable(store, &place, false))
+		return -LSMEM_EWAIT;
+	ret = lsmem_wait_durable(store, &place, READ_ONCE(store->repl.durable_ms));
+	if (ret)
+		return ret == -ETIMEDOUT ? -EBUSY : ret;
+	write_lock(&store->tier.evicting);
+	if (unsettled->segment == place.segment && unsettled->offset == place.offset)
+		WRITE_ONCE(unsettled->segment, 0);
+	write_unlock(&store->tier.evicting);
+	return 0;
+}
+
+/* ---- Publish ------------------------------------------------------------ */
+
+/*
+ * Exchange the word of an object that is held: meanwhile it can only be moved.  A tombstone is then stamped
+ * again (lsmem_tombstone_stamp()).
+ */
+static void lsmem_group_exchange(struct lsmem_store *store, const struct lsmem_change *change,
+				 const struct lsmem_append *ap)
+{
+	struct lsmem_handle *h = lsmem_handle_at(&store->handles,
+						 lsmem_handle_index(change->handle));
+	u64 word, next;
+
+	do {
+		word = smp_load_acquire(&h->word);	/* before the barrier is read */
+		if (change->op == LSMEM_OP_REPLACE) {
+			next = lsmem_word_next(word, LSMEM_WORD_LIVE, ap->position);
+			continue;
+		}
+		if (change->size)
+			lsmem_tombstone_stamp(store, ap, change->handle, change->version,
+					      change->table);
+		next = lsmem_word_next(word, LSMEM_WORD_BUSY,
+				       lsmem_handle_generation(change->handle));
+	} while (!lsmem_word_change(&store->handles, h, word, next, change->version));
+	lsmem_entry_dead(store, lsmem_word_position(word), change->old);
+}
+
+/* Stamp the entry of an object. */
+static void lsmem_group_stamp(struct lsmem_store *store, struct lsmem_append *ap,
+			      const struct lsmem_change *change)
+{
+	const struct lsmem_look before = { .version = change->before, .interval = change->interval };
+
+	lsmem_object_stamp(store, ap, change->handle, change->version, change->length,
+			   change->before ? lsmem_look_interval(&before, change->version) : 0,
+			   change->table, change->crc);
+}
+
+static void lsmem_group_one(struct lsmem_store *store, struct lsmem_group *group,
+			    struct lsmem_change *change)
+{
+	struct lsmem_append ap = { };
+
+	if (change->size)
+		ap = lsmem_group_entry(group, change);
+	switch (change->op) {
+	case LSMEM_OP_ALLOC:
+		lsmem_group_stamp(store, &ap, change);
+		lsmem_word_publish(&store->handles,
+				   lsmem_handle_at(&store->handles,
+						   lsmem_handle_index(change->handle)),
+				   ap.position);
+		break;
+	case LSMEM_OP_REPLACE:
+		lsmem_group_stamp(store, &ap, change);
+		lsmem_group_exchange(store, change, &ap);
+		break;
+	default:	/* the handle is given back after the commit */
+		lsmem_group_exchange(store, change, &ap);
+		lsmem_tombstone_done(store, &ap, change->old);
+		return;
+	}
+	group->live += (s32)change->size - (s32)change->old;
+}
+
+/* Make the changes, in order, of objects that are held, with one version: a snapshot has all of them or none. */
+static void lsmem_group_publish(struct lsmem_store *store, struct lsmem_group *group)
+{
+	u32 replaced = 0, bytes = 0, made = 0, i;
+	u64 last = 0, version;
+
+	for (i = 0; i < group->nr; i++) {
+		const struct lsmem_change *change = &group->changes[i];
+
+		last = max(last, change->before);
+		replaced += change->op == LSMEM_OP_REPLACE;
+		if (change->op == LSMEM_OP_FREE)	/* a tombstone counts itself */
+			continue;
+		made++;
+		bytes += change->size;
+	}
+	/* Before the exchanges: a change that follows may count an entry of the group as dead. */
+	if (bytes)
+		atomic_add(bytes, group->ap.segment->live);
+	lsmem_group_unsettle(store, group);
+	version = lsmem_handle_version(store, last);
+	for (i = 0; i < group->nr; i++) {
+		group->changes[i].version = version;
+		lsmem_group_one(store, group, &group->changes[i]);
+	}
+	lsmem_count(store, appends, made);
+	lsmem_count(store, appended_bytes, bytes);
+	lsmem_count(store, replaced, replaced);
+}
+
+/* Hold all objects, and change them. Returns as lsmem_group_hold(). */
+static int lsmem_group_make(struct lsmem_store *store, struct lsmem_group *group)
+{
+	int ret;
+
+	write_lock(&store->tier.evicting);
+	rcu_read_lock();
+	ret = lsmem_group_hold(store, group);
+	if (!ret)
+		lsmem_group_publish(store, group);
+	lsmem_group_let_go(store);
 	rcu_read_unlock();
 	write_unlock(&store->tier.evicting);
-	if (group->lost)
-		atomic_sub(group->lost, group->ap.segment->live);
-	lsmem_count(store, appends, made);
-	lsmem_count(store, appended_bytes, bytes - group->lost);
-	lsmem_count(store, replaced, replaced);
-	return true;
+	return ret;
 }
 
 /* Returns -LSMEM_ECOLD if objects are to be fetched again. */
 static int lsmem_group_try(struct lsmem_store *store, struct lsmem_group *group,
 			   struct lsmem_place *place)
 {
-	int entries = lsmem_group_plan(store, group), ret;
+	int entries = lsmem_group_plan(store, group, place->deadline), ret;
 
 	if (entries < 0)
 		return entries;
 	if (!entries)	/* deletions in a volatile store */
-		return lsmem_group_publish(store, group) ? 0 : -LSMEM_ECOLD;
+		return lsmem_group_make(store, group);
 	ret = lsmem_append_begin_group(store, lsmem_log_head(store), group->sizes, entries,
 				       group->listed, &place->deadline, &group->ap);
 	if (ret)
 		return ret;
 	lsmem_group_copy(store, group);
-	if (!lsmem_group_publish(store, group)) {
+	ret = lsmem_group_make(store, group);
+	if (ret) {
 		lsmem_append_abort(store, &group->ap);
-		return -LSMEM_ECOLD;
+		return ret;
 	}
 	place->segment = group->ap.segment->id;
 	place->offset = group->ap.offset + group->ap.size;
@@ -356,21 +467,21 @@ static int lsmem_group_try(struct lsmem_store *store, struct lsmem_group *group,
 }
 
 /**
- * lsmem_group_change - change several objects, whole or not at all
+ * lsmem_group_change - change several objects, all or none
  * @store: active, object kind
- * @changes: of different objects; their results are filled in
+ * @changes: of different objects; their results are filled in, and their versions if they are made
  * @nr: 1 .. LSMEM_GROUP_MAX; the sum of lsmem_group_bytes() is at most lsmem_group_room()
  * @place: in: its deadline; out: for a durable wait; segment 0: nothing was written
  *
  * Context: sleeps, also for objects that are on backups only; holds no spinlock.
- * Return: 0: made, but for changes with a result that another client was faster than.  Otherwise
- * nothing is changed: -ENOSPC, -EINTR, -EAGAIN, -ENOMEM; -ENOENT, -ESTALE, -EBADMSG, -EIO, -ETIMEDOUT:
- * an object is not there, or could not be read, and the result of its change is set.
+ * Return: 0: all are made.  Otherwise nothing is changed: -ENOSPC, -EINTR, -EAGAIN, -ENOMEM;
+ * -LSMEM_EWAIT: the deadline is LSMEM_NO_WAIT; -EBUSY: as lsmem_group_settle(); -ENOENT, -ESTALE, -EILSEQ, -EBADMSG, -EIO, -ETIMEDOUT: an
+ * object is not there, has another version, or could not be read, and the result of its change is set.
  */
 int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, u32 nr,
 		       struct lsmem_place *place)
 {
-	struct lsmem_group *group = kzalloc(sizeof(*group), GFP_NOFS);
+	struct lsmem_group *group = kzalloc(sizeof(*group), GFP_NOFS | __GFP_ACCOUNT);
 	int ret;
 	u32 i;
 
@@ -381,11 +492,13 @@ int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, 
 	place->segment = 0;
 	do {
 		ret = lsmem_group_try(store, group, place);
-	} while (ret == -LSMEM_ECOLD);
+		if (ret == -LSMEM_EUNSETTLED)
+			ret = lsmem_group_settle(store, group->unsettled, place->deadline) ?: -LSMEM_ECOLD;
+	} while (ret == -LSMEM_ECOLD);	/* again */
 	/* Never more than was admitted; tombstones have counted themselves. */
 	lsmem_live_add(store, (s64)group->live - group->admitted);
 	for (i = 0; !ret && i < nr; i++)
-		if (changes[i].op == LSMEM_OP_FREE && !changes[i].result)
+		if (changes[i].op == LSMEM_OP_FREE)
 			lsmem_handle_free(store, changes[i].handle);
 	kfree(group);
 	return ret;

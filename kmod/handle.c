@@ -74,6 +74,8 @@ int lsmem_handles_init(struct lsmem_store *store)
  */
 void lsmem_handles_destroy(struct lsmem_store *store)
 {
+	kvfree(store->handles.unsettled);
+	store->handles.unsettled = NULL;
 	lsmem_indices_destroy(&store->handles.map);
 	lsmem_livemap_destroy(&store->handles.livemap);
 	vfree(store->handles.discarded);

@@ -18,6 +18,20 @@
 struct lsmem_store;
 
 #define LSMEM_CUT_CHOOSING	U64_MAX
+#define LSMEM_UNSETTLED_BITS	10	/* of lsmem_handles.unsettled */
+#define LSMEM_EUNSETTLED	ENOTUNIQ	/* no user sees it: lsmem_word_unsettled() */
+
+/**
+ * struct lsmem_unsettled - where the last group lies that has changed objects of a hash value
+ * @segment: id; 0: it is durable
+ * @offset: its end
+ *
+ * Lock: tier.evicting, for writing; @segment is read without it.
+ */
+struct lsmem_unsettled {
+	u64 segment;
+	u32 offset;
+};
 
 /**
  * struct lsmem_handles - the handle table of a store
@@ -36,6 +50,8 @@ struct lsmem_store;
  * @limit: the highest generation for one index, until it is computed again; see handle.c
  * @aside: indices that are used up or set aside
  * @used: indices that are in use
+ * @unsettled: durable stores, from the first group of a client on: by a hash of indices
+ * @held: of the objects that a group is about to change (group.c), a bit each: lsmem_hold_bit(); 0: none
  *
  * No lock: words are exchanged as a whole; @era and @floor are set before the store is
  * active; only the attached daemon raises @ceiling.
@@ -55,6 +71,9 @@ struct lsmem_handles {
 	u32 limit;
 	atomic64_t aside;
 	struct percpu_counter used;
+	struct lsmem_unsettled *unsettled;
+	/* Read by each change, and written by groups: on a line of its own. */
+	u64 held ____cacheline_aligned_in_smp;
 };
 
 /*
@@ -162,6 +181,67 @@ static inline bool lsmem_word_change(const struct lsmem_handles *handles, struct
 	lsmem_word_save(handles, old, version);
 	lsmem_word_end(handles, old);
 	return true;
+}
+
+/*
+ * The entry of a word moves from one position to another, unless it is no more there.  A word that was
+ * exchanged for one with the same position (lsmem_group_hold()) is not changed: again.  The caller has claimed
+ * the segment that it is moved from, so that nothing else comes to be there.
+ */
+static inline bool lsmem_word_move(const struct lsmem_handles *handles, struct lsmem_handle *h, u64 from,
+				   u64 to)
+{
+	u64 word;
+
+	do {
+		word = READ_ONCE(h->word);
+		if (lsmem_word_state(word) != LSMEM_WORD_LIVE || lsmem_word_position(word) != from)
+			return false;
+	} while (!lsmem_word_exchange(handles, h, word, lsmem_word_next(word, LSMEM_WORD_LIVE, to)));
+	return true;
+}
+
+/* Fibonacci hashing, as lsmem_policy_turn(). */
+static inline u32 lsmem_index_hash(u64 index, u32 bits)
+{
+	return index * 0x9e3779b97f4a7c15ull >> (64 - bits);
+}
+
+/* Objects share the bits of lsmem_handles.held. */
+static inline u64 lsmem_hold_bit(u64 index)
+{
+	return 1ull << lsmem_index_hash(index, 6);
+}
+
+/*
+ * Does a group hold the object?  Then it must not be changed: look again.  The caller has loaded its word
+ * before, with acquire: if that is the word by which the group holds it, the bit is seen; if it is an older
+ * one, the caller's exchange fails (tests/litmus/group-hold.litmus).
+ */
+static inline bool lsmem_word_held(const struct lsmem_handles *handles, u64 index)
+{
+	return unlikely(READ_ONCE(handles->held) & lsmem_hold_bit(index));
+}
+
+/* The entry of lsmem_handles.unsettled of an index, or NULL. */
+static inline struct lsmem_unsettled *lsmem_unsettled_at(const struct lsmem_handles *handles, u64 index)
+{
+	struct lsmem_unsettled *unsettled = READ_ONCE(handles->unsettled);
+
+	return likely(!unsettled) ? NULL : &unsettled[lsmem_index_hash(index, LSMEM_UNSETTLED_BITS)];
+}
+
+/*
+ * May a crash leave a change of this object in @segment, but not the group that has changed it before?  It
+ * cannot if that is durable, or lies before the change in the same segment.  The caller has loaded the word of
+ * the object before: if that is what the group has made, its place is seen.
+ */
+static inline bool lsmem_word_unsettled(const struct lsmem_handles *handles, u64 index, u64 segment)
+{
+	const struct lsmem_unsettled *unsettled = lsmem_unsettled_at(handles, index);
+	u64 id = unsettled ? READ_ONCE(unsettled->segment) : 0;
+
+	return unlikely(id) && id != segment;
 }
 
 /* Make a word LIVE that the caller owns and that is not. */

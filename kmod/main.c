@@ -15,8 +15,10 @@
  *	space.c, snapshot.c, log.c		waiting for space, snapshots of scans, appending
  *	epoch.c				views of user space
  *	cache.c, near.c, fetch.c		from backups into memory
- *	object.c, span.c, group.c		changes
- *	durable.c, parked.c			waiting until they are durable
+ *	object.c, span.c			changes
+ *	durable.c				waiting until they are durable
+ *	group.c, atomic.c			several changes, all or none
+ *	parked.c				waits that no thread makes
  *	blockio.c, coldbio.c, ahead.c, block.c	blocks, the disk of a block store
  *	balance.c, rest.c, evict.c, compact.c	making room in memory
  *	retire.c, fetched.c, warm.c, clean.c	and on backups; what is read from there as a whole

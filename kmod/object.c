@@ -193,17 +193,46 @@ u32 lsmem_look_interval(const struct lsmem_look *look, u64 version)
  * @op: checked; its version is filled in with -EILSEQ
  * @look: as for lsmem_look()
  *
+ * Waits while a group holds the object: for the exchanges of that group (lsmem_group_hold()).
+ *
  * Context: rcu_read_lock() held.
  * Return: as lsmem_look(); -EILSEQ: another version was expected.
  */
 int lsmem_look_for(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_look *look)
 {
-	int ret = lsmem_look(store, op->handle, look);
+	int ret;
 
+	for (;;) {
+		ret = lsmem_look(store, op->handle, look);
+		if (ret || !lsmem_word_held(&store->handles, lsmem_handle_index(op->handle)))
+			break;
+		cpu_relax();
+	}
 	if (!ret && op->flags & LSMEM_OPF_EXPECT && op->version != look->version) {
 		op->version = look->version;
 		ret = -EILSEQ;
 	}
+	return ret;
+}
+
+/**
+ * lsmem_look_from - look at the object of an operation, whose new entry is reserved
+ * @store: object kind
+ * @op: checked; its version is filled in with -EILSEQ
+ * @look: as for lsmem_look()
+ * @ap: the new entry
+ *
+ * Context: rcu_read_lock() held.
+ * Return: as lsmem_look_for(); -LSMEM_EUNSETTLED: lsmem_group_settle() first.
+ */
+int lsmem_look_from(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_look *look,
+		    const struct lsmem_append *ap)
+{
+	int ret = lsmem_look_for(store, op, look);
+
+	if (!ret && lsmem_word_unsettled(&store->handles, lsmem_handle_index(op->handle),
+					 ap->segment->id))
+		ret = -LSMEM_EUNSETTLED;
 	return ret;
 }
 
@@ -252,7 +281,8 @@ void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *op
  * @store: active, object kind
  * @op: checked; @op->handle and @op->version are filled in
  * @place: out: for a durable wait
- * Return: 0 or an error as struct lsmem_op says; nothing has changed then.
+ * Return: 0 or an error as struct lsmem_op says; nothing has changed then.  -LSMEM_EUNSETTLED:
+ * lsmem_group_settle() of @op->handle, which another object had, first; then again without it.
  */
 int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place)
 {
@@ -269,6 +299,11 @@ int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct ls
 	ret = lsmem_handle_alloc(store, &handle);
 	if (ret)
 		goto err_admit;
+	if (lsmem_word_unsettled(&store->handles, lsmem_handle_index(handle), 0)) {
+		op->handle = handle;	/* for lsmem_group_settle(); it is not given out */
+		ret = -LSMEM_EUNSETTLED;
+		goto err_handle;
+	}
 	ret = lsmem_entry_put(store, lsmem_log_head(store), handle, op->table, &source,
 			      op->length, &place->deadline, &ap, &pcrc);
 	if (ret)
@@ -295,7 +330,7 @@ err_admit:
  * @store: active, object kind
  * @op: checked; @op->version is filled in
  * @place: out: for a durable wait
- * Return: 0 or an error as struct lsmem_op says; nothing has changed then.
+ * Return: 0 or an error as struct lsmem_op says; -LSMEM_ECOLD; -LSMEM_EUNSETTLED; nothing has changed then.
  */
 int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place)
 {
@@ -323,7 +358,7 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 		goto err_admit;
 	rcu_read_lock();
 	do {
-		ret = lsmem_look_for(store, op, &look);
+		ret = lsmem_look_from(store, op, &look, &ap);
 		if (!ret) {
 			/* Another call may have replaced it by another size in between. */
 			old = lsmem_entry_size(look.length);
@@ -358,13 +393,14 @@ err_admit:
  * @store: active, object kind
  * @op: checked; @op->version is filled in
  * @place: out: for a durable wait; segment 0 when nothing was written
- * Return: 0 or an error as struct lsmem_op says; nothing has changed then.
+ * Return: as lsmem_object_replace().
  */
 int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place)
 {
 	struct lsmem_append ap;
 	struct lsmem_look look;
 	u64 version;
+	u32 old;
 	int ret;
 
 	ret = lsmem_handle_find(store, op->handle, &look.h);
@@ -383,7 +419,8 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	}
 	rcu_read_lock();
 	do {
-		ret = lsmem_look_for(store, op, &look);
+		ret = store->durable ? lsmem_look_from(store, op, &look, &ap) :
+				       lsmem_look_for(store, op, &look);
 		if (ret) {
 			rcu_read_unlock();
 			if (store->durable)
@@ -396,9 +433,10 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	} while (!lsmem_word_change(&store->handles, look.h, look.word,
 				    lsmem_word_next(look.word, LSMEM_WORD_BUSY,
 						    lsmem_handle_generation(op->handle)), version));
-	lsmem_entry_dead(store, lsmem_word_position(look.word), lsmem_entry_size(look.length));
+	old = lsmem_entry_size(look.length);
+	lsmem_entry_dead(store, lsmem_word_position(look.word), old);
 	rcu_read_unlock();
-	lsmem_tombstone_done(store, &ap, look.length);
+	lsmem_tombstone_done(store, &ap, old);
 	if (store->durable) {
 		lsmem_place_set(place, &ap);
 		lsmem_append_commit(store, &ap);
@@ -464,7 +502,7 @@ int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op)
 		return ret;
 	for (tries = 1;; tries++) {
 		rcu_read_lock();
-		ret = lsmem_look_for(store, op, &look);
+		ret = lsmem_look(store, op->handle, &look);
 		if (!ret && op->offset > look.length)
 			ret = -EINVAL;
 		if (!ret) {

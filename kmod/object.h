@@ -41,6 +41,8 @@ int lsmem_admit_to(struct lsmem_store *store, u32 wanted, u32 *admitted);
 int lsmem_look(struct lsmem_store *store, u64 handle, struct lsmem_look *look);
 u32 lsmem_look_interval(const struct lsmem_look *look, u64 version);
 int lsmem_look_for(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_look *look);
+int lsmem_look_from(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_look *look,
+		    const struct lsmem_append *ap);
 
 void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *ops, u32 nr);
 int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);

@@ -125,15 +125,24 @@ static u32 lsmem_span_gather(struct lsmem_store *store, struct lsmem_span *span,
 	return growth;
 }
 
-/* Give out the handles of allocations; the first that gets none ends the span. */
+/* Give out the handles of allocations; the first that gets none, or one that cannot be used yet, ends the span. */
 static void lsmem_span_allocate(struct lsmem_store *store, struct lsmem_span *span)
 {
 	u32 i;
 
-	for (i = 0; i < span->nr; i++)
-		if (span->ops[i].op == LSMEM_OP_ALLOC &&
-		    lsmem_handle_alloc(store, &span->ops[i].handle))
+	for (i = 0; i < span->nr; i++) {
+		u64 *handle = &span->ops[i].handle;
+
+		if (span->ops[i].op != LSMEM_OP_ALLOC)
+			continue;
+		if (lsmem_handle_alloc(store, handle))
 			break;
+		if (lsmem_word_unsettled(&store->handles, lsmem_handle_index(*handle), 0)) {
+			lsmem_handle_free(store, *handle);
+			*handle = 0;
+			break;
+		}
+	}
 	span->nr = i;
 }
 
@@ -193,7 +202,8 @@ static void lsmem_span_copy(struct lsmem_store *store, struct lsmem_span *span)
 /*
  * Look at the objects that are to be replaced, and stamp their new entries.  No operation that
  * orders memory is in between, so that the cache misses overlap.  Operations that expect a version
- * are left to lsmem_span_replace(): earlier ones of the span may change it.
+ * are left to lsmem_span_replace(): earlier ones of the span may change it; and so are objects that a
+ * group holds, or has changed.
  */
 static void lsmem_span_look(struct lsmem_store *store, struct lsmem_span *span, u64 now)
 {
@@ -210,7 +220,10 @@ static void lsmem_span_look(struct lsmem_store *store, struct lsmem_span *span, 
 			continue;
 		}
 		look.h = lsmem_handle_at(&store->handles, lsmem_handle_index(op->handle));
-		if (op->flags & LSMEM_OPF_EXPECT || lsmem_look(store, op->handle, &look))
+		if (op->flags & LSMEM_OPF_EXPECT || lsmem_look(store, op->handle, &look) ||
+		    lsmem_word_held(&store->handles, lsmem_handle_index(op->handle)) ||
+		    lsmem_word_unsettled(&store->handles, lsmem_handle_index(op->handle),
+					 span->ap.segment->id))
 			continue;
 		span->words[i] = look.word;
 		lsmem_livemap_prefetch(&store->handles.livemap, lsmem_word_position(look.word));
@@ -257,7 +270,7 @@ static int lsmem_span_retry(struct lsmem_store *store, struct lsmem_span *span, 
 	int ret;
 
 	do {
-		ret = lsmem_look_for(store, op, &look);
+		ret = lsmem_look_from(store, op, &look, &ap);
 		if (ret)
 			return ret;
 		span->olds[i] = lsmem_entry_size(look.length);
@@ -357,8 +370,8 @@ static u32 lsmem_span_publish(struct lsmem_store *store, struct lsmem_span *span
 			lsmem_span_alloc(store, span, i, now);
 		else
 			op->result = lsmem_span_replace(store, span, i, now);
-		if (op->result == -LSMEM_ECOLD) {
-			/* It must be fetched: it and what follows is left to the caller. */
+		if (op->result == -LSMEM_ECOLD || op->result == -LSMEM_EUNSETTLED) {
+			/* It has to be waited for: it and what follows is left to the caller. */
 			lsmem_span_cut(store, span, i);
 			break;
 		}

@@ -64,7 +64,7 @@ struct gendisk;
  *	          aheads->lock		reads that go on where others have ended (ahead.c)
  *	          parks.lock		waits that no thread makes (parked.c)
  *	          fetches.lock		fetch requests (fetch.c)
- *	          tier.evicting		words that become COLD, and groups (evict.c, group.c)
+ *	          tier.evicting		words that become COLD; groups, which hold objects (evict.c, group.c)
  *	          head->lock		one head (log.c); never two
  *	            store->segments.lock	segments, spares, retires (segment.c)
  *	              snapshots.lock	what snapshots keep back (snapshot.c)

@@ -52,6 +52,7 @@ enum lsmem_store_state {
 #define LSMEM_FEATURE_TIER	(1ull << 4)	/* this store has a capacity of its own: it is tiered */
 #define LSMEM_FEATURE_PAGES	(1ull << 5)	/* LSMEM_IOC_PAGES */
 #define LSMEM_FEATURE_SNAPSHOT	(1ull << 6)	/* LSMEM_IOC_SNAPSHOT */
+#define LSMEM_FEATURE_ATOMIC	(1ull << 7)	/* LSMEM_OPF_ATOMIC */
 
 /**
  * struct lsmem_query - LSMEM_IOC_QUERY: features and limits of kernel and store
@@ -63,7 +64,7 @@ enum lsmem_store_state {
  * @state: enum lsmem_store_state
  * @object_max: largest object, bytes
  * @vector_max: most operations in one vector call
- * @reserved: 0
+ * @group_max: in: 0; out: most operations in one with LSMEM_OPF_ATOMIC
  * @capacity: most live bytes, headers included
  * @handles_max: most objects
  * @uuid: of the store's log
@@ -77,7 +78,7 @@ struct lsmem_query {
 	__u32 state;
 	__u32 object_max;
 	__u32 vector_max;
-	__u32 reserved;
+	__u32 group_max;
 	__u64 capacity;
 	__u64 handles_max;
 	__u8 uuid[16];
@@ -99,6 +100,7 @@ struct lsmem_query {
 #define LSMEM_OPF_NOWAIT	(1u << 2)	/* READ: an object that is not in memory is asked for, and
 						 * the result is -EAGAIN; needs LSMEM_FEATURE_TIER
 						 */
+#define LSMEM_OPF_ATOMIC	(1u << 3)	/* struct lsmem_vector only: all operations or none */
 
 /**
  * struct lsmem_op - one operation on one object
@@ -124,7 +126,8 @@ struct lsmem_query {
  * loaded yet; ALLOC: also when the daemon must first make higher generations durable.  Of a tiered
  * store (LSMEM_FEATURE_TIER): EIO: no backup has the object whole; ETIMEDOUT: it is on backups only
  * and was not fetched within its bound (limits/fetch_ms); ENOMEM: likewise, and the memory cgroup of the
- * caller has no memory for the request.
+ * caller has no memory for the request.  Of a durable store: EBUSY: the last group (LSMEM_OPF_ATOMIC) that has
+ * changed the object is not durable within limits/durable_ms; what follows it has to wait.
  */
 struct lsmem_op {
 	__u32 size;
@@ -145,7 +148,7 @@ struct lsmem_op {
 /**
  * struct lsmem_vector - LSMEM_IOC_VECTOR: several operations, each with its own result
  * @size: bytes of this structure, as the caller knows it
- * @flags: 0, or LSMEM_OPF_DURABLE for all: one wait at the end
+ * @flags: LSMEM_OPF_DURABLE for all: one wait at the end; LSMEM_OPF_ATOMIC
  * @ops: user pointer to the operations
  * @nr: operations at @ops, 1..vector_max; out: operations carried out
  * @stride: bytes from one operation to the next, at least LSMEM_OP_SIZE_VER0; each operation has
@@ -154,6 +157,15 @@ struct lsmem_op {
  * Operations are carried out in order; one that fails does not stop the next.  Returns 0 if all
  * were tried, else an errno, and @nr tells how many were.  The flags of the operations are not
  * changed.  If the durable wait fails, the result of the durable operations is -ETIMEDOUT.
+ *
+ * LSMEM_OPF_ATOMIC (LSMEM_FEATURE_ATOMIC): up to group_max operations, ALLOC, REPLACE and FREE, of different
+ * objects, with payloads of at most object_max bytes together, are carried out all or none, also after a
+ * crash: all get one version, no other client changes one of the objects in between, and a snapshot has all
+ * of them or none.  A client that reads the objects meanwhile may see some as they are, and others as they
+ * were.  If one operation fails, none is carried out: the call returns its error, @nr is 0, the result of that
+ * operation is the error (with EILSEQ also its version), and that of the others -ECANCELED.  The errors are those of
+ * the operations, and EINVAL: also another operation, or an object named twice; E2BIG: too many operations or
+ * bytes.
  */
 struct lsmem_vector {
 	__u32 size;

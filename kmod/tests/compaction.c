@@ -366,9 +366,8 @@ void compact_tombstone(struct kunit *test, u64 barrier, struct lsmem_entry *e)
 	lsmem_tombstone_stamp(store, &ap, lsmem_handle_make(9, 1), barrier, 7);
 	store->segments.barrier = now;
 	lsmem_test_read(store, ap.segment, ap.offset, e, sizeof(*e));
-	lsmem_tombstone_done(store, &ap, 0);
+	lsmem_tombstone_done(store, &ap, 0);	/* no object was deleted */
 	lsmem_append_commit(store, &ap);
-	lsmem_live_add(store, lsmem_entry_size(0));	/* undo: no object was deleted */
 }
 
 /* ---- Asking for compaction and cleaning --------------------------------- */

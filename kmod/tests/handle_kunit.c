@@ -716,6 +716,54 @@ static void handle_test_interval(struct kunit *test)
 	}
 }
 
+#define HANDLE_MOVES	1000000u
+
+struct handle_toucher {
+	struct lsmem_handle *h;
+	bool stop;
+};
+
+/* As lsmem_group_hold(), again and again: another tag, the same place. */
+static const char *handle_toucher(void *data)
+{
+	struct handle_toucher *toucher = data;
+
+	while (!READ_ONCE(toucher->stop)) {
+		u64 word = READ_ONCE(toucher->h->word);
+
+		lsmem_word_swap(toucher->h, word,
+				lsmem_word_next(word, LSMEM_WORD_LIVE, lsmem_word_position(word)));
+		cond_resched();
+	}
+	return NULL;
+}
+
+/* An object is moved although its word is exchanged meanwhile for one with the same place; not from elsewhere. */
+static void handle_test_move(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct handle_toucher toucher = { .h = &store->handles.table[1] };
+	u64 old = toucher.h->word, first = lsmem_word_next(old, LSMEM_WORD_LIVE, 0), i;
+	struct lsmem_test_thread thread;
+
+	toucher.h->word = first;
+	KUNIT_ASSERT_EQ(test, lsmem_test_start(&thread, handle_toucher, &toucher), 0);
+	for (i = 0; i < HANDLE_MOVES; i++) {
+		if (!lsmem_word_move(&store->handles, toucher.h, i % 8, (i + 1) % 8) ||
+		    lsmem_word_move(&store->handles, toucher.h, i % 8, 5))
+			break;
+		if (i % 1024 == 0)
+			cond_resched();
+	}
+	WRITE_ONCE(toucher.stop, true);
+	lsmem_test_join(test, &thread);
+	KUNIT_EXPECT_EQ(test, i, HANDLE_MOVES);
+	KUNIT_EXPECT_EQ(test, lsmem_word_position(toucher.h->word), i % 8);
+	KUNIT_EXPECT_NE(test, toucher.h->word, first);
+	lsmem_livemap_clear(&store->handles.livemap, i % 8);
+	toucher.h->word = old;
+}
+
 static struct kunit_case handle_cases[] = {
 	KUNIT_CASE(handle_test_stale),
 	KUNIT_CASE(handle_test_unknown),
@@ -731,6 +779,7 @@ static struct kunit_case handle_cases[] = {
 	KUNIT_CASE(handle_test_version),
 	KUNIT_CASE(handle_test_threads),
 	KUNIT_CASE(handle_test_exchange),
+	KUNIT_CASE(handle_test_move),
 	KUNIT_CASE_PARAM(handle_test_object, handle_length_gen_params),
 	KUNIT_CASE(handle_test_interval),
 	{}

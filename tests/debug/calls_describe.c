@@ -112,7 +112,7 @@ static const struct field query_fields[] = {
 	FIELD(lsmem_query, state, ANY),
 	FIELD(lsmem_query, object_max, ANY),
 	FIELD(lsmem_query, vector_max, ANY),
-	FIELD(lsmem_query, reserved, ZERO),
+	FIELD(lsmem_query, group_max, ZERO),
 	FIELD(lsmem_query, capacity, ANY),
 	FIELD(lsmem_query, handles_max, ANY),
 };

@@ -116,7 +116,7 @@ TEST_F(store, query)
 	EXPECT_EQ(LSMEM_STATE_ACTIVE, query.state);
 	EXPECT_EQ(OBJECT_MAX, query.object_max);
 	EXPECT_EQ(LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS | LSMEM_FEATURE_PAGES |
-		  LSMEM_FEATURE_SNAPSHOT,
+		  LSMEM_FEATURE_SNAPSHOT | LSMEM_FEATURE_ATOMIC,
 		  query.features & ~LSMEM_FEATURE_URING);	/* that: tests/guest/uring.c */
 	EXPECT_LE(1, query.vector_max);
 	EXPECT_LT(STORE_BYTES / 2, query.capacity);
@@ -127,7 +127,7 @@ TEST_F(store, query)
 	query.flags = 1;
 	EXPECT_REFUSED(EINVAL, LSMEM_IOC_QUERY, &query);
 	query.flags = 0;
-	query.reserved = 1;
+	query.group_max = 1;
 	EXPECT_REFUSED(EINVAL, LSMEM_IOC_QUERY, &query);
 }
 

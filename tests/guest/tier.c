@@ -228,6 +228,39 @@ TEST_F_TIMEOUT(tier, pages, SECONDS)
 	EXPECT_GT(PAGES, fetched);
 }
 
+/* Groups of objects of which some are not in memory: they are fetched, and all are replaced or none. */
+TEST_F_TIMEOUT(tier, groups, SECONDS)
+{
+	enum { GROUPS = 100, NR = 16 };
+	uint32_t group, i, at, cold = 0;
+	struct lsmem_op ops[NR];
+
+	ASSERT_EQ(0, fill(self, 80));
+	for (group = 0; group < GROUPS; group++) {
+		for (i = 0; i < NR; i++) {
+			at = (group * NR + i) * (self->nr / (GROUPS * NR));
+			content_fill(self->bytes + i * CONTENT_MIN, CONTENT_MIN, at, self->objects[at].serial + 1);
+			ops[i] = lsm_op_replace(self->objects[at].handle, self->bytes + i * CONTENT_MIN,
+						CONTENT_MIN, 0, 0);
+			cold += find_cold(self, at) == at;
+		}
+		/* The last operation of every other group fails. */
+		if (group % 2)
+			ops[NR - 1] = lsm_op_replace(ops[NR - 1].handle, self->bytes, 1, LSM_EXPECT, 1);
+		ASSERT_EQ(group % 2 ? -EILSEQ : 0, lsm_vector(self->store.lsm, ops, NR, LSM_ATOMIC, NULL));
+		for (i = 0; i < NR; i++) {
+			at = (group * NR + i) * (self->nr / (GROUPS * NR));
+			if (group % 2 == 0) {
+				self->objects[at].serial++;
+				self->objects[at].length = CONTENT_MIN;
+			}
+			ASSERT_EQ(0, check(self->store.lsm, &self->objects[at], at, self->bytes));
+		}
+	}
+	printf("# of %u objects %u were not in memory\n", GROUPS * NR, cold);
+	EXPECT_LT(0, cold);
+}
+
 /* As long as memory holds all that is live, nothing leaves it, however much is overwritten. */
 TEST_F_TIMEOUT(tier, all_fits, SECONDS)
 {

@@ -229,13 +229,16 @@ static int verify(const struct options *opt, struct oracle **oracles)
 	size_t i;
 	int fd;
 
+	oracles[OBJECTS]->shows = true;
 	oracle_load(oracles, CLIENTS, opt->state);
 	if (oracle_read(oracles, CLIENTS, opt->journals))
 		return 1;
 	if (opt->ready)
 		touch(opt->ready);
-	if (opt->objects)
+	if (opt->objects) {
 		verify_objects(device_open(opt->objects, O_RDWR), oracles[OBJECTS], opt->threads, &v);
+		v.corrupt += oracle_torn(oracles[OBJECTS], &v.groups);
+	}
 	if (opt->blocks)
 		verify_blocks(device_open(opt->blocks, O_RDONLY | O_DIRECT), oracles[BLOCKS], &v);
 	if (opt->pages) {
@@ -253,18 +256,18 @@ static int verify(const struct options *opt, struct oracle **oracles)
 	}
 	if (report) {
 		fprintf(report,
-			"{\"acked_writes\": %llu, \"checked\": %llu, \"lost\": %llu, \"corrupt\": %llu, \"resolved\": %llu, \"present\": %llu, \"in_msync\": %llu, \"before_msync\": %llu, \"kept\": %llu, \"first_read_at\": %.3f, \"all_read_at\": %.3f}\n",
+			"{\"acked_writes\": %llu, \"checked\": %llu, \"lost\": %llu, \"corrupt\": %llu, \"resolved\": %llu, \"present\": %llu, \"groups\": %llu, \"in_msync\": %llu, \"before_msync\": %llu, \"kept\": %llu, \"first_read_at\": %.3f, \"all_read_at\": %.3f}\n",
 			(unsigned long long)acknowledged,
 			(unsigned long long)v.checked, (unsigned long long)v.lost,
 			(unsigned long long)v.corrupt, (unsigned long long)v.resolved,
-			(unsigned long long)v.present,
+			(unsigned long long)v.present, (unsigned long long)v.groups,
 			(unsigned long long)v.in_msync, (unsigned long long)v.before_msync,
 			(unsigned long long)v.kept, v.first_read, v.all_read);
 		fclose(report);
 	}
-	printf("%llu acknowledged, %llu slots checked, %llu lost, %llu corrupt\n",
+	printf("%llu acknowledged, %llu slots and %llu groups checked, %llu lost, %llu corrupt\n",
 	       (unsigned long long)acknowledged,
-	       (unsigned long long)v.checked, (unsigned long long)v.lost,
+	       (unsigned long long)v.checked, (unsigned long long)v.groups, (unsigned long long)v.lost,
 	       (unsigned long long)v.corrupt);
 	return v.lost || v.corrupt ? 3 : 0;
 }

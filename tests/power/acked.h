@@ -65,6 +65,7 @@ struct verdict {
 	uint64_t corrupt;
 	uint64_t resolved;
 	uint64_t present;
+	uint64_t groups;	/* of which slots show whether they are there */
 	/* Ranges with an unacknowledged transaction, whose msync() had begun or not; of the former, whole */
 	uint64_t in_msync;
 	uint64_t before_msync;

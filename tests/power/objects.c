@@ -95,25 +95,32 @@ static bool batch_add(struct work *w, struct batch *b, uint64_t slot, bool full)
 	return true;
 }
 
-/* Write the batch to the journal, carry it out, and write its results to the journal. */
-static void batch_run(struct work *w, struct batch *b, bool durable)
+/* Write the batch to the journal, carry it out, perhaps as a group, and write its results to the journal. */
+static void batch_run(struct work *w, struct batch *b, bool durable, bool atomic)
 {
 	struct lsmem_vector vector = {
 		.size = sizeof(vector),
-		.flags = durable ? LSMEM_OPF_DURABLE : 0,
+		.flags = (durable ? LSMEM_OPF_DURABLE : 0) | (atomic ? LSMEM_OPF_ATOMIC : 0),
 		.ops = (uintptr_t)b->ops,
 		.nr = b->nr,
 		.stride = sizeof(b->ops[0]),
 	};
+	bool refused = false;
 	uint32_t i;
 
 	journal_write(b->records, b->nr);
-	if (ioctl(w->fd, LSMEM_IOC_VECTOR, &vector) && errno != ETIMEDOUT)
-		die("vector");
+	if (ioctl(w->fd, LSMEM_IOC_VECTOR, &vector) && errno != ETIMEDOUT) {
+		/* A group is refused as a whole; so is what follows one that does not become durable. */
+		refused = atomic && (errno == ENOSPC || errno == EBUSY);
+		if (!refused)
+			die("vector");
+	}
 	for (i = 0; i < b->nr; i++) {
 		struct record *r = &b->records[i];
-		int result = b->ops[i].result;
+		int result = refused ? -ENOSPC : b->ops[i].result;
 
+		if (result == -EBUSY)
+			result = -ENOSPC;
 		if (result && result != -ETIMEDOUT && result != -ENOSPC) {
 			errno = -result;
 			die("operation");
@@ -127,6 +134,17 @@ static void batch_run(struct work *w, struct batch *b, bool durable)
 		oracle_take(w->oracle, r);
 	}
 	journal_write(b->records, b->nr);
+}
+
+/* The operations of the batch are a group. */
+static void batch_group(struct batch *b)
+{
+	uint32_t i;
+
+	for (i = 0; i < b->nr; i++) {
+		b->records[i].group = b->records[0].sequence;
+		record_seal(&b->records[i]);
+	}
 }
 
 static void sync_objects(struct work *w)
@@ -161,7 +179,7 @@ static uint64_t zipf_slot(struct work *w, uint64_t first)
 static void load_batch(struct work *w, struct batch *b, uint64_t *next, bool filling)
 {
 	bool full = store_full(w->fd, w->live);
-	uint64_t mine = (w->oracle->nr_slots - w->first + w->step - 1) / w->step, tries, slot;
+	uint64_t mine = (w->oracle->nr_slots - w->first + w->step - 1) / w->step, tries, slot, dice;
 
 	b->nr = 0;
 	for (tries = 0; tries < 2 * w->batch && b->nr < w->batch && tries < mine; tries++) {
@@ -173,8 +191,12 @@ static void load_batch(struct work *w, struct batch *b, uint64_t *next, bool fil
 			batch_add(w, b, slot, full);
 	}
 	*next = filling ? *next + tries : random_next(&w->random);
-	if (b->nr)
-		batch_run(w, b, !filling && random_next(&w->random) % 2);
+	if (!b->nr)
+		return;
+	dice = filling ? 0 : random_next(&w->random);
+	if (dice & 2)
+		batch_group(b);
+	batch_run(w, b, dice & 1, dice & 2);
 }
 
 void *load_objects(void *arg)

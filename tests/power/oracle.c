@@ -108,16 +108,60 @@ static void slot_settle(struct oracle *o, struct slot *slot, uint32_t i)
 		o->settled(o, slot - o->slots, &state);
 }
 
+void oracle_show(struct oracle *o, uint64_t group, bool there)
+{
+	if (!o->shows || !group)
+		return;
+	if (o->nr_shown % 4096 == 0)
+		o->shown = reallocarray(o->shown, o->nr_shown + 4096, sizeof(*o->shown));
+	if (!o->shown) {
+		fprintf(stderr, "no memory for groups\n");
+		exit(2);
+	}
+	o->shown[o->nr_shown++] = (struct shown){ .group = group, .there = there };
+}
+
+static int shown_cmp(const void *a, const void *b)
+{
+	const struct shown *x = a, *y = b;
+
+	return (x->group > y->group) - (x->group < y->group);
+}
+
+uint64_t oracle_torn(struct oracle *o, uint64_t *all)
+{
+	uint64_t torn = 0;
+	size_t i, next;
+
+	*all = 0;
+	qsort(o->shown, o->nr_shown, sizeof(*o->shown), shown_cmp);
+	for (i = 0; i < o->nr_shown; i = next) {
+		uint32_t there = 0;
+
+		for (next = i; next < o->nr_shown && o->shown[next].group == o->shown[i].group; next++)
+			there += o->shown[next].there;
+		++*all;
+		if (!there || there == next - i)
+			continue;
+		torn++;
+		fprintf(stderr, "group %llu: torn: of %zu operations %u are there\n",
+			(unsigned long long)o->shown[i].group, next - i, there);
+	}
+	return torn;
+}
+
 /* All pending operations of a slot up to @sequence are durable. */
 static void slot_durable(struct oracle *o, struct slot *slot, uint64_t sequence)
 {
 	uint32_t i, kept = 0;
 
 	for (i = 0; i < slot->nr_pending; i++) {
-		if (slot->pending[i].sequence > sequence)
+		if (slot->pending[i].sequence > sequence) {
 			slot->pending[kept++] = slot->pending[i];
-		else if (!slot->pending[i].refused)
+		} else if (!slot->pending[i].refused) {
+			oracle_show(o, slot->pending[i].group, true);
 			slot_settle(o, slot, i);
+		}
 	}
 	slot->nr_pending = kept;
 }
@@ -146,6 +190,7 @@ static void slot_issue(struct slot *slot, const struct record *r)
 	slot->pending[slot->nr_pending++] = (struct state){
 		.sequence = r->sequence,
 		.handle = r->handle,
+		.group = r->group,
 		.length = r->length,
 		.op = r->op,
 	};

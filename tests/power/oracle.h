@@ -18,6 +18,9 @@
  * A slot is right if it has the state after its last durable operation, or after any operation
  * that was issued later.
  *
+ * Operations of a group have the sequence of its first as their @group: after a cut it is there with all or none.
+ * A slot shows that a group was there if it has the state after its operation, or after a later one.
+ *
  * Of a range: OP_ALLOC makes it; OP_REPLACE is a transaction, whose @length are random bits, from which,
  * with its sequence, follows what it changes; @handle is always that of the range.
  */
@@ -48,16 +51,24 @@ struct record {
 	uint64_t slot;
 	uint64_t sequence;
 	uint64_t handle;
+	uint64_t group;		/* 0: none */
 };
 
 /* A state that a slot has or may have: that after an operation. */
 struct state {
 	uint64_t sequence;	/* of the operation */
 	uint64_t handle;	/* 0: not known */
+	uint64_t group;		/* 0: none */
 	uint32_t length;
 	uint8_t op;		/* after OP_FREE or OP_NONE the slot is empty */
 	uint8_t refused;
 	uint8_t done;		/* there was a record DONE */
+};
+
+/* What one slot shows of a group. */
+struct shown {
+	uint64_t group;
+	bool there;
 };
 
 #define PENDING	64u	/* most operations on one slot since it was last durable */
@@ -78,6 +89,10 @@ struct oracle {
 	uint64_t acknowledged;	/* number of operations known to be durable */
 	uint64_t freed[ORACLE_FREED];	/* a ring: handles whose free is durable */
 	uint64_t nr_freed;
+	/* A verification: what slots show of groups. */
+	bool shows;
+	struct shown *shown;
+	size_t nr_shown;
 	/*
 	 * Of ranges, else NULL: a state becomes the durable one of a slot.  @model is what it changes, of
 	 * @model_bytes; the state file has it.
@@ -90,6 +105,10 @@ struct oracle {
 int oracle_init(struct oracle *o, uint8_t kind, uint64_t nr_slots);
 void oracle_take(struct oracle *o, const struct record *r);
 int oracle_read(struct oracle **oracles, size_t nr, const char *directory);
+/* A slot shows whether a group is there. */
+void oracle_show(struct oracle *o, uint64_t group, bool there);
+/* Print the groups that are there with some operations only, and return their number. @all: out: all groups. */
+uint64_t oracle_torn(struct oracle *o, uint64_t *all);
 /* The state file of a verification: what is durable in all slots. */
 void oracle_save(struct oracle **oracles, size_t nr, const char *path);
 void oracle_load(struct oracle **oracles, size_t nr, const char *path);

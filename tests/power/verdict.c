@@ -29,6 +29,31 @@ static bool state_equal(const struct state *want, const struct state *found)
 	return want->sequence == found->sequence && want->length == found->length;
 }
 
+/* May the slot have the state @found after pending operation @i?  The handle of an allocation may be unknown. */
+static bool state_found(const struct state *s, const struct state *found)
+{
+	return !s->refused && (state_equal(s, found) ||
+			       (s->op == OP_ALLOC && !s->handle && found->op == OP_FREE));
+}
+
+/* What a slot shows of the groups that changed it, unless the state found is one both before and after that. */
+static void show_groups(struct oracle *o, const struct slot *slot, const struct state *found)
+{
+	int first = slot->nr_pending, last = -1, i;
+
+	for (i = (int)slot->nr_pending - 1; i >= 0; i--) {
+		if (!state_found(&slot->pending[i], found))
+			continue;
+		first = i;
+		last = i > last ? i : last;
+	}
+	if (state_equal(&slot->base, found))
+		first = -1;
+	for (i = 0; i < (int)slot->nr_pending; i++)
+		if (!slot->pending[i].refused && (i <= first || i > last))
+			oracle_show(o, slot->pending[i].group, i <= first);
+}
+
 void verify_slot(struct oracle *o, uint64_t number, const struct state *found, bool corrupt,
 		 struct verdict *v)
 {
@@ -40,11 +65,7 @@ void verify_slot(struct oracle *o, uint64_t number, const struct state *found, b
 	v->checked++;
 	v->present += found->op != OP_FREE;
 	for (i = 0; i < slot->nr_pending; i++) {
-		const struct state *s = &slot->pending[i];
-
-		/* The handle of an allocation may be unknown: the object cannot be found then. */
-		if (!s->refused && (state_equal(s, found) ||
-				    (s->op == OP_ALLOC && !s->handle && found->op == OP_FREE)))
+		if (state_found(&slot->pending[i], found))
 			right = true;
 	}
 	if (corrupt || !right) {
@@ -66,6 +87,7 @@ void verify_slot(struct oracle *o, uint64_t number, const struct state *found, b
 	}
 	if (!slot->nr_pending)
 		return;
+	show_groups(o, slot, found);
 	v->resolved++;
 	record_fill(&r, o->kind, RESOLVED, found->op, slot->thread);
 	r.slot = number;

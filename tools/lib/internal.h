@@ -57,6 +57,7 @@ enum lsm_map {
  * @owners: one for each view slot
  * @touched: of a tiered store: a bit for each handle that was read; NULL: none is to be set
  * @vector_max: most operations in one LSMEM_IOC_VECTOR
+ * @group_max: most operations in one with LSM_ATOMIC; 0: there is none
  * @call: makes the ioctl; tests replace it
  * @private: data of @call
  * @maps: all mappings, by enum lsm_map
@@ -81,6 +82,7 @@ struct lsm {
 	struct lsm_owner *owners;
 	uint64_t *touched;
 	uint32_t vector_max;
+	uint32_t group_max;
 	int (*call)(struct lsm *lsm, unsigned long request, void *argument);
 	void *private;
 	struct lsm_mapping maps[LSM_MAPS];

@@ -41,6 +41,7 @@ struct lsm;
 /* lsm_alloc(), lsm_replace(), lsm_free(), lsm_vector() */
 #define LSM_DURABLE		LSMEM_OPF_DURABLE /* return when it is durable: see LSMEM_OPF_DURABLE */
 #define LSM_EXPECT		LSMEM_OPF_EXPECT  /* only if *version is the present one */
+#define LSM_ATOMIC		LSMEM_OPF_ATOMIC  /* lsm_vector(): all operations or none */
 #define LSM_TABLE(id)		((uint32_t)(id) << 16) /* lsm_alloc(), lsm_pages_create(): table id, 0..4095 */
 
 /* lsm_pages_create(), lsm_pool_create(), lsm_array_create() */
@@ -247,13 +248,15 @@ int lsm_view_bound(const struct lsm *lsm);
  * @lsm: store
  * @ops: operations, made by lsm_op_alloc(), lsm_op_read() and so on; out: their results
  * @nr: any number; more than the kernel takes at once are passed in several system calls
- * @flags: LSM_DURABLE for all, with one wait at the end of each system call; or 0
+ * @flags: LSM_DURABLE for all, with one wait at the end of each system call; LSM_ATOMIC
  * @done: out, operations tried; may be NULL
  *
- * Operations are carried out in order; one that fails does not stop the next.
+ * Operations are carried out in order; one that fails does not stop the next.  With LSM_ATOMIC all are carried
+ * out or none, as struct lsmem_vector says; they are up to 256, with 1 MiB of data.
  *
  * Return: 0 if all were tried, each with its own result; else an error, and the operations from @done
- * on were not tried.
+ * on were not tried.  With LSM_ATOMIC: 0 if all were carried out; -EOPNOTSUPP: an older kernel; else the
+ * error of the operation that cannot be carried out, whose result says so, too.
  */
 int lsm_vector(struct lsm *lsm, struct lsmem_op *ops, size_t nr, unsigned int flags,
 	       size_t *done);

@@ -164,8 +164,10 @@ int lsm_vector(struct lsm *lsm, struct lsmem_op *ops, size_t nr, unsigned int fl
 	uint32_t sent;
 	int ret = 0;
 
-	if (!lsm->vector_max)
+	if (!lsm->vector_max || (flags & LSM_ATOMIC && !lsm->group_max))
 		ret = -EOPNOTSUPP;
+	else if (flags & LSM_ATOMIC && nr > lsm->group_max)
+		ret = -E2BIG;
 	while (!ret && tried < nr) {
 		sent = nr - tried < lsm->vector_max ? (uint32_t)(nr - tried) : lsm->vector_max;
 		memset(&vector, 0, sizeof(vector));
