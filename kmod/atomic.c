@@ -28,27 +28,18 @@ struct lsmem_atomic {
 	struct lsmem_change changes[];
 };
 
-/* Check what one operation alone cannot show. Returns the bytes of all payloads, or an error. */
-static int lsmem_atomic_check(struct lsmem_op *ops, u32 nr)
+/* The bytes of all payloads, or -E2BIG. */
+static int lsmem_atomic_bytes(const struct lsmem_op *ops, u32 nr)
 {
 	u64 bytes = 0;
-	u32 i, j;
+	u32 i;
 
-	/* Entries of no bytes, and 1 MiB in one, are the most that others can take besides. */
+	/* Headers and gaps of that many small entries, and of 1 MiB in one, are the most besides. */
 	BUILD_BUG_ON(LSMEM_ATOMIC_MAX > LSMEM_GROUP_MAX);
 	BUILD_BUG_ON(LSMEM_OBJECT_MAX + (LSMEM_ATOMIC_MAX + LSMEM_OBJECT_MAX / LSMEM_SEGLET_BYTES + 1) *
 		     2 * (LSMEM_LONG_BYTES + LSMEM_ALIGN) + LSMEM_LONG_BYTES > LSMEM_GROUP_BYTES);
-	for (i = 0; i < nr; i++) {
-		if (ops[i].op != LSMEM_OP_FREE)
-			bytes += ops[i].length;
-		for (j = 0; ops[i].op != LSMEM_OP_ALLOC && j < i; j++) {
-			if (ops[j].op == LSMEM_OP_ALLOC ||
-			    lsmem_handle_index(ops[j].handle) != lsmem_handle_index(ops[i].handle))
-				continue;
-			ops[i].result = -EINVAL;
-			return -EINVAL;
-		}
-	}
+	for (i = 0; i < nr; i++)
+		bytes += ops[i].length;		/* of LSMEM_OP_FREE: 0 */
 	return bytes > LSMEM_OBJECT_MAX ? -E2BIG : (int)bytes;
 }
 
@@ -61,7 +52,7 @@ static int lsmem_atomic_one(struct lsmem_store *store, struct lsmem_change *chan
 		.table = op->table,
 		.handle = op->handle,
 		.data = to,
-		.length = op->op == LSMEM_OP_FREE ? 0 : op->length,
+		.length = op->length,
 		.expect = op->flags & LSMEM_OPF_EXPECT,
 		.settle = store->durable,
 		.version = op->version,
@@ -97,6 +88,12 @@ static int lsmem_atomic_try(struct lsmem_store *store, struct lsmem_atomic *atom
 		}
 		to += atomic->changes[i].length;
 	}
+	i = lsmem_group_twice(atomic->changes, nr);
+	if (i < nr) {
+		ops[i].result = -EINVAL;
+		lsmem_atomic_undo(store, atomic, nr);
+		return -EINVAL;
+	}
 	ret = lsmem_group_change(store, atomic->changes, nr, place);
 	if (ret)
 		lsmem_atomic_undo(store, atomic, nr);
@@ -131,7 +128,7 @@ int lsmem_atomic_change(struct lsmem_store *store, struct lsmem_op *ops, u32 nr,
 	struct lsmem_atomic *atomic;
 	int bytes, ret = -ENOMEM;
 
-	bytes = lsmem_atomic_check(ops, nr);
+	bytes = lsmem_atomic_bytes(ops, nr);
 	if (bytes < 0)
 		return bytes;
 	if (lsmem_group_prepare(store))

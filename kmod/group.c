@@ -36,6 +36,7 @@
  * Locks: tier.evicting and the held bits, for at most 2 * LSMEM_GROUP_MAX exchanges.
  */
 #include <linux/slab.h>
+#include <linux/sort.h>
 
 #include "../uapi/lsmem.h"
 #include "durable.h"
@@ -72,6 +73,41 @@ struct lsmem_group {
 	u64 unsettled;
 	u32 sizes[LSMEM_GROUP_MAX + 1];
 };
+
+/* ---- Different objects -------------------------------------------------- */
+
+static int lsmem_group_cmp(const void *a, const void *b, const void *priv)
+{
+	const struct lsmem_change *changes = priv;
+	u16 i = *(const u16 *)a, j = *(const u16 *)b;
+	u64 x = lsmem_handle_index(changes[i].handle), y = lsmem_handle_index(changes[j].handle);
+
+	if (x != y)
+		return x < y ? -1 : 1;
+	return i - j;
+}
+
+/**
+ * lsmem_group_twice - do two changes name the same object?
+ * @changes: to be made
+ * @nr: how many, at most LSMEM_GROUP_MAX
+ *
+ * Return: the number of the second of them; @nr: there are none.
+ */
+u32 lsmem_group_twice(const struct lsmem_change *changes, u32 nr)
+{
+	u16 order[LSMEM_GROUP_MAX];
+	u32 i;
+
+	for (i = 0; i < nr; i++)
+		order[i] = i;
+	sort_r(order, nr, sizeof(*order), lsmem_group_cmp, NULL, changes);
+	for (i = 1; i < nr; i++)
+		if (lsmem_handle_index(changes[order[i]].handle) ==
+		    lsmem_handle_index(changes[order[i - 1]].handle))
+			return order[i];
+	return nr;
+}
 
 /* ---- Look --------------------------------------------------------------- */
 
@@ -128,7 +164,6 @@ static int lsmem_group_plan(struct lsmem_store *store, struct lsmem_group *group
 	for (i = 0; i < group->nr; i++) {
 		struct lsmem_change *change = &group->changes[i];
 
-		change->result = 0;
 		change->old = 0;
 		change->before = 0;
 		change->size = change->op != LSMEM_OP_FREE || store->durable ?
@@ -469,27 +504,34 @@ static int lsmem_group_try(struct lsmem_store *store, struct lsmem_group *group,
 /**
  * lsmem_group_change - change several objects, all or none
  * @store: active, object kind
- * @changes: of different objects; their results are filled in, and their versions if they are made
+ * @changes: of different objects: a tree of pages that a client has forged may name one twice; their results are
+ *	filled in, and their versions if they are made
  * @nr: 1 .. LSMEM_GROUP_MAX; the sum of lsmem_group_bytes() is at most lsmem_group_room()
  * @place: in: its deadline; out: for a durable wait; segment 0: nothing was written
  *
  * Context: sleeps, also for objects that are on backups only; holds no spinlock.
  * Return: 0: all are made.  Otherwise nothing is changed: -ENOSPC, -EINTR, -EAGAIN, -ENOMEM;
  * -LSMEM_EWAIT: the deadline is LSMEM_NO_WAIT; -EBUSY: as lsmem_group_settle(); -ENOENT, -ESTALE, -EILSEQ, -EBADMSG, -EIO, -ETIMEDOUT: an
- * object is not there, has another version, or could not be read, and the result of its change is set.
+ * object is not there, has another version, could not be read, or is named twice, and the result of its change
+ * is set.
  */
 int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, u32 nr,
 		       struct lsmem_place *place)
 {
-	struct lsmem_group *group = kzalloc(sizeof(*group), GFP_NOFS | __GFP_ACCOUNT);
+	u32 twice = lsmem_group_twice(changes, nr), i;
+	struct lsmem_group *group;
 	int ret;
-	u32 i;
 
+	place->segment = 0;
+	for (i = 0; i < nr; i++)
+		changes[i].result = i == twice ? -EBADMSG : 0;
+	if (twice < nr)
+		return -EBADMSG;
+	group = kzalloc(sizeof(*group), GFP_NOFS | __GFP_ACCOUNT);
 	if (!group)
 		return -ENOMEM;
 	group->changes = changes;
 	group->nr = nr;
-	place->segment = 0;
 	do {
 		ret = lsmem_group_try(store, group, place);
 		if (ret == -LSMEM_EUNSETTLED)

@@ -66,6 +66,7 @@ static inline u32 lsmem_group_room(void)
 	return LSMEM_GROUP_BYTES - LSMEM_LONG_BYTES;
 }
 
+u32 lsmem_group_twice(const struct lsmem_change *changes, u32 nr);
 int lsmem_group_prepare(struct lsmem_store *store);
 int lsmem_group_settle(struct lsmem_store *store, u64 index, u64 deadline);
 int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, u32 nr,

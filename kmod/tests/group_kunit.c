@@ -552,6 +552,26 @@ static void group_test_expect(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, g->changes[i].version, g->changes[0].version);
 }
 
+/* An object that is named twice, as in a tree of pages that a client has forged: nothing is changed. */
+static void group_test_twice(struct kunit *test)
+{
+	static const u32 ops[] = { LSMEM_OP_FREE, LSMEM_OP_REPLACE };
+	struct group *g = group_new(test);
+	struct group_before before;
+	u64 handles[3];
+	u32 i;
+
+	before = group_mixed(test, g, handles);
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		group_add(g, ops[i], handles[1], 60, ops[i] == LSMEM_OP_FREE ? 0 : 70);
+		KUNIT_EXPECT_EQ(test, group_change(g), -EBADMSG);
+		KUNIT_EXPECT_EQ(test, g->changes[--g->nr].result, -EBADMSG);
+		KUNIT_EXPECT_EQ(test, g->changes[1].result, 0);
+	}
+	g->nr--;	/* the new object has no handle to be looked at twice */
+	group_expect_none(test, g, &before);
+}
+
 /* ---- Other clients ------------------------------------------------------ */
 
 struct group_racer {
@@ -649,6 +669,7 @@ static struct kunit_case group_cases[] = {
 	KUNIT_CASE(group_test_no_seglets),
 	KUNIT_CASE(group_test_missing),
 	KUNIT_CASE(group_test_expect),
+	KUNIT_CASE(group_test_twice),
 	KUNIT_CASE(group_test_race),
 	{}
 };

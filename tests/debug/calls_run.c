@@ -109,6 +109,9 @@ long run_vector(struct making *m)
 	pick_fd(m, &gene[0], FD_OBJECT);
 	m->random = gene[6].bits | 1;
 	nr = 1 + gene[3].bits % (gene[3].small % 128 == 0 ? 1024 : gene[3].small % 8 ? 8 : 48);
+	/* Groups are mostly small, or none of them would be made. */
+	if (gene[2].small % 4 == 1 && gene[3].small % 8)
+		nr = 1 + nr % 3;
 	if (gene[4].small % 8 == 0)
 		vector.stride += 8 * (gene[4].bits % 9);
 	ops = place(m, &gene[5], HEAP_VECTOR, nr * vector.stride, true);
@@ -133,9 +136,14 @@ long run_vector(struct making *m)
 	}
 	if (how_of(&gene[2]) != VALID) {
 		vector.flags = 2u << gene[2].bits % 31;
+		if (vector.flags == LSMEM_OPF_ATOMIC)
+			vector.flags <<= 1;
 		is_wrong(m, EINVAL);
-	} else if (m->durable && gene[2].small % 32 == 0) {
-		vector.flags = LSMEM_OPF_DURABLE;
+	} else {
+		if (m->durable && gene[2].small % 32 == 0)
+			vector.flags |= LSMEM_OPF_DURABLE;
+		if (gene[2].small % 4 == 1)
+			vector.flags |= LSMEM_OPF_ATOMIC;
 	}
 	m->size = sizeof(vector);
 	memcpy(m->bytes, &vector, sizeof(vector));

@@ -750,6 +750,51 @@ TEST_F_TIMEOUT(object, vector, SECONDS)
 	JUDGE_ALL(1);
 }
 
+/* A group is made or not, as a whole. */
+TEST_F_TIMEOUT(object, group, SECONDS)
+{
+	struct failing last = { 0 };
+	uint64_t now = 0;
+
+	FOR_EACH_FAILURE(f) {
+		struct lsmem_op ops[3];
+		struct lsmem_vector vector = {
+			.size = sizeof(vector),
+			.flags = self->durable | LSMEM_OPF_ATOMIC,
+			.ops = (uintptr_t)ops,
+			.nr = 3,
+			.stride = sizeof(ops[0]),
+		};
+		uint64_t used, serial;
+		__u64 victim;
+		bool replaced, freed, made;
+		int ret;
+
+		ASSERT_EQ(0, alloc(&self->store, 5, 100, self->bytes, &victim));
+		used = stat_of(&self->store).handles_used;
+		content_fill(self->bytes, LENGTH, 1, f.nth);
+		ops[0] = op_of(LSMEM_OP_REPLACE, self->handle, self->bytes, LENGTH);
+		ops[1] = op_of(LSMEM_OP_FREE, victim, NULL, 0);
+		ops[2] = op_of(LSMEM_OP_ALLOC, 0, self->bytes, 100);
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_VECTOR, &vector);
+		JUDGE(f, ret);
+		serial = serial_of(&self->store, self->handle, 1);
+		replaced = serial == f.nth;
+		ASSERT_TRUE(replaced || serial == now);
+		now = serial;
+		freed = serial_of(&self->store, victim, 5) != 0;
+		made = stat_of(&self->store).handles_used + freed > used;
+		EXPECT_TRUE(replaced == freed && freed == made);
+		/* The copy of the results may have failed. */
+		EXPECT_TRUE(ret ? !replaced || ret == -EFAULT : replaced);
+		if (!freed) {
+			ops[1] = op_of(LSMEM_OP_FREE, victim, NULL, 0);
+			EXPECT_EQ(0, call(self->store.fd, LSMEM_IOC_FREE, &ops[1]));
+		}
+	}
+	JUDGE_ALL(1);
+}
+
 TEST_F_TIMEOUT(object, asking, SECONDS)
 {
 	struct failing last = { 0 };

@@ -54,6 +54,18 @@ FIXTURE(spread) {
 	struct rows rows;
 };
 
+FIXTURE_VARIANT(spread) {
+	uint32_t flags;
+};
+
+FIXTURE_VARIANT_ADD(spread, alone) {
+	.flags = 0,
+};
+
+FIXTURE_VARIANT_ADD(spread, groups) {
+	.flags = LSM_ATOMIC,
+};
+
 FIXTURE_SETUP(spread)
 {
 	struct rows *rows = &self->rows;
@@ -126,7 +138,7 @@ static uint32_t differ(const struct rows *rows)
 
 TEST_F_TIMEOUT(spread, kinds, 240)
 {
-	struct lsm_spread spread = { .ranges = &half, .nr_ranges = 1 };
+	struct lsm_spread spread = { .flags = variant->flags, .ranges = &half, .nr_ranges = 1 };
 	struct rows *rows = &self->rows;
 	struct lsm_spread_report report;
 	struct lsm_scan all = { 0 };
@@ -310,7 +322,8 @@ TEST_F_TIMEOUT(spread, goes_on, 240)
 {
 	struct kept kept = { .stop = 3000 };
 	struct lsm_spread spread = {
-		.how = LSM_SPREAD_SHARE, .column = i64_column, .weight = &u64_column, .amount.i64 = 1000000000,
+		.how = LSM_SPREAD_SHARE, .flags = variant->flags, .column = i64_column, .weight = &u64_column,
+		.amount.i64 = 1000000000,
 		.begun = keep, .progress = cut_off, .context = &kept,
 	};
 	struct rows *rows = &self->rows;
@@ -404,7 +417,9 @@ static void *raise_values(void *argument)
 
 TEST_F_TIMEOUT(spread, writers, 240)
 {
-	struct lsm_spread spread = { .how = LSM_SPREAD_ADD, .column = i64_column, .amount.i64 = 1000000 };
+	struct lsm_spread spread = {
+		.how = LSM_SPREAD_ADD, .flags = variant->flags, .column = i64_column, .amount.i64 = 1000000,
+	};
 	uint64_t changed = 0, lost = 0, revoked = 0, spreads = 0, again = 0;
 	struct lsm_scan all = { .length_min = sizeof(struct row) };
 	struct writer writers[WRITERS] = { 0 };

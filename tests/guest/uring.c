@@ -493,6 +493,28 @@ TEST_F_TIMEOUT(uring, would_wait, SECONDS)
 		EXPECT_EQ(ops[1].version, ops[2].version);
 		EXPECT_LT(ops[0].version, ops[1].version);
 	}
+	/* A group, too: it goes to the worker as a whole. */
+	vector.flags = LSMEM_OPF_ATOMIC;
+	for (i = 0; i < 3; i++)
+		ops[i] = i == 1 ? lsm_op_replace(op.handle, self->bytes, LENGTH, 0, 0) :
+			 lsm_op_alloc(self->bytes, LENGTH, 0);
+	ASSERT_TRUE(store_fault(&self->store, "no_space", 1));
+	ASSERT_EQ(0, command(&self->ring, self->store.fd, LSMEM_IOC_VECTOR, &vector, 0));
+	EXPECT_EQ(3, vector.nr);
+	EXPECT_EQ(3, store_attribute(&self->store, "handles_used"));
+	for (i = 0; i < 3; i += 2)
+		ops[i] = lsm_op_free(ops[i].handle, LSM_EXPECT, ops[1].version);
+	EXPECT_EQ(0, command(&self->ring, self->store.fd, LSMEM_IOC_VECTOR, &vector, 0));
+	EXPECT_EQ(1, store_attribute(&self->store, "handles_used"));
+	ops[0] = lsm_op_read(op.handle, read, LENGTH, 0);
+	EXPECT_EQ(-EINVAL, command(&self->ring, self->store.fd, LSMEM_IOC_VECTOR, &vector, 0));
+	EXPECT_EQ(0, vector.nr);
+	EXPECT_EQ(-ECANCELED, ops[1].result);
+	vector.nr = 3;
+	vector.flags = 0;
+	for (i = 0; i < 3; i++)
+		ops[i] = i == 1 ? lsm_op_replace(op.handle, self->bytes, LENGTH, 0, 0) :
+			 lsm_op_read(op.handle, read, LENGTH, 0);
 	/* No space comes: the worker's wait has its bound, and nothing has changed. */
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", 100));
 	ASSERT_TRUE(store_fault(&self->store, "no_space", 1000000));

@@ -937,7 +937,7 @@ int lsm_explain_text(const struct lsm_explain *explain, char *text, size_t size)
  * objects are chosen by an exact scan at a version V.  Then each is replaced, in vectors, if it is still as it
  * was at V: what others change meanwhile is left as it is, and is counted.
  *
- * Each replace is atomic, all of them together are not.  A spread that was cut off goes on with V: an object
+ * Each replace is atomic, or with LSM_ATOMIC each vector; all of them together are not.  A spread that was cut off goes on with V: an object
  * that was changed has a later version, by which it is not chosen again.
  */
 enum lsm_spread_how {
@@ -950,7 +950,8 @@ enum lsm_spread_how {
 /**
  * struct lsm_spread - how objects are to be changed
  * @how: enum lsm_spread_how
- * @flags: LSM_DURABLE: each vector is waited for; or 0
+ * @flags: LSM_DURABLE: each vector is waited for; LSM_ATOMIC: each vector is changed as a whole or not at all, but for
+ *	objects that lost a race, and objects of more than 2 KiB, each by itself: up to 64 objects
  * @column: one value of each object
  * @amount: LSM_SPREAD_SET: of the column's type; ADD, SHARE: i64 for integers, f64 for doubles
  * @factor: of LSM_SPREAD_SCALE

@@ -341,7 +341,37 @@ static int change_big(struct spreading *spreading, const struct listed *listed)
 		return 0;
 	}
 	return count(spreading, lsm_replace(spreading->lsm, listed->handle, spreading->big, (uint32_t)bytes,
-					    spreading->spread->flags | LSM_EXPECT, &version), &share);
+					    (spreading->spread->flags & LSM_DURABLE) | LSM_EXPECT, &version), &share);
+}
+
+/*
+ * Replaces objects as one group.  One that has lost a race is left out, and the others are tried again: each
+ * object is left out once.
+ */
+static int replace_group(struct spreading *spreading, struct lsmem_op *ops, struct share *shares, size_t nr)
+{
+	size_t i, failed;
+	int ret = 0;
+
+	while (!ret && nr) {
+		ret = lsm_vector(spreading->lsm, ops, nr, spreading->spread->flags, NULL);
+		for (i = 0, failed = nr; i < nr; i++) {
+			if (!ret)
+				count(spreading, 0, &shares[i]);
+			else if (ops[i].result == ret)
+				failed = i;
+			ops[i].result = 0;
+		}
+		if (!ret)
+			break;
+		ret = count(spreading, ret, NULL);
+		if (failed == nr)
+			break;
+		nr--;
+		memmove(ops + failed, ops + failed + 1, (nr - failed) * sizeof(*ops));
+		memmove(shares + failed, shares + failed + 1, (nr - failed) * sizeof(*shares));
+	}
+	return ret;
 }
 
 /* Changes up to MANY objects. */
@@ -372,6 +402,8 @@ static int change_some(struct spreading *spreading, const struct listed *listed,
 	}
 	if (ret || !made)
 		return ret;
+	if (spreading->spread->flags & LSM_ATOMIC)
+		return replace_group(spreading, ops, shares, made);
 	ret = lsm_vector(spreading->lsm, ops, made, spreading->spread->flags, &tried);
 	for (i = 0; i < tried; i++) {
 		failed = count(spreading, ops[i].result, &shares[i]);
@@ -405,7 +437,7 @@ static int check_spread(const struct lsm_spread *spread)
 	const struct lsm_column *weight = spread->weight;
 	uint32_t type = spread->column.type;
 
-	if (spread->how < LSM_SPREAD_SET || spread->how > LSM_SPREAD_SHARE || spread->flags & ~LSM_DURABLE ||
+	if (spread->how < LSM_SPREAD_SET || spread->how > LSM_SPREAD_SHARE || spread->flags & ~(LSM_DURABLE | LSM_ATOMIC) ||
 	    spread->column.nr > 1 || (weight && weight->nr > 1))
 		return -EINVAL;
 	if (spread->how == LSM_SPREAD_SET && type == LSM_U32 && spread->amount.u64 > UINT32_MAX)
