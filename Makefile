@@ -178,6 +178,7 @@ install-built: all
 	$(MAKE) -C tools/lib install
 	$(MAKE) -C tools/lsmemctl install
 	$(MAKE) -C tools/preload install
+	$(MAKE) -C tools/flight install
 	$(MAKE) -C daemon install
 
 clean: ## remove all build and test output

@@ -27,6 +27,7 @@ ACCOUNTS = 2000
 START = 1000000		# of an account
 SCANS = 20		# beside the writer
 TRANSFERS = 500		# at least
+SNAPSHOT_MS = 500	# for the first batch; the second one comes too late
 ROWS = 256		# of a batch: the fewest
 
 
@@ -289,11 +290,12 @@ def test_writer(tap: Tap, store: lsmem.Store, seed: int) -> None:
 
 
 def test_revoked(tap: Tap, store: lsmem.Store, name: str) -> None:
-    """A snapshot that may last a millisecond, and consumers that are slower."""
+    """A snapshot that may last a moment, and consumers that are slower."""
     def late(begin: Callable[[lsmem.Scan], Any], end: Callable[[Any], Any]) -> Callable[[], Any]:
         def call() -> Any:
             before = revoked(name)
-            consumer = begin(store.scan({"cents": "i64@8"}, table=3, exact=True, rows=ROWS, ahead=1, time_ms=1))
+            consumer = begin(store.scan({"cents": "i64@8"}, table=3, exact=True, rows=ROWS, ahead=1,
+                                        time_ms=SNAPSHOT_MS))
             wait_until("revoked snapshot", lambda: revoked(name) > before)
             return end(consumer)
         return call

@@ -13,11 +13,11 @@ Calls raise Error, an OSError, with the errno of liblsmem. lsmem(3) describes th
 Needs liblsmem.so.0; batches as arrays need NumPy, and Scan.to_arrow() needs pyarrow.
 """
 
-from .aggregate import Aggregate, Group, Total
+from .aggregate import Aggregate, Group, Total, aggregate_schema
 from .errors import Error, Revoked
 from .fields import columns_of
 from .scan import Batch, Explain, Result, Scan
 from .store import Allocated, Object, Store, Which, open  # pylint: disable=redefined-builtin
 
 __all__ = ["Aggregate", "Allocated", "Batch", "Error", "Explain", "Group", "Object", "Result",
-           "Revoked", "Scan", "Store", "Total", "Which", "columns_of", "open"]
+           "Revoked", "Scan", "Store", "Total", "Which", "aggregate_schema", "columns_of", "open"]

@@ -55,21 +55,36 @@ class Aggregate:
 
         Sums of integers are decimals of 128 bits, so sums of several stores can be added up exactly.
         """
+        schema = _schema(self._measures, self._group)
         arrow = wanted("pyarrow", "an aggregate for Arrow")
-        arrays: dict[str, Any] = {}
+        arrays: list[Any] = []
         if self._group:
-            arrays["group"] = arrow.array([group.value for group in self.groups], self._group.arrow_type(arrow))
-        arrays["rows"] = arrow.array([group.rows for group in self.groups], arrow.uint64())
+            arrays.append([group.value for group in self.groups])
+        arrays.append([group.rows for group in self.groups])
         for name, field in self._measures.items():
             totals = [group.totals[name] for group in self.groups]
-            real = field.type == _lib.F64
-            arrays[f"{name}_count"] = arrow.array([total.count for total in totals], arrow.uint64())
-            arrays[f"{name}_sum"] = arrow.array(
-                [total.sum if real else decimal.Decimal(total.sum) for total in totals],
-                arrow.float64() if real else arrow.decimal128(38))
-            arrays[f"{name}_min"] = arrow.array([total.min for total in totals], field.arrow_type(arrow))
-            arrays[f"{name}_max"] = arrow.array([total.max for total in totals], field.arrow_type(arrow))
-        return arrow.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+            arrays += [[total.count for total in totals],
+                       [total.sum if field.type == _lib.F64 else decimal.Decimal(total.sum) for total in totals],
+                       [total.min for total in totals], [total.max for total in totals]]
+        return arrow.RecordBatch.from_arrays([arrow.array(array, of.type) for array, of in zip(arrays, schema)],
+                                             schema=schema)
+
+
+def _schema(measures: Mapping[str, Field], group: Optional[Field]) -> pyarrow.Schema:
+    arrow = wanted("pyarrow", "an aggregate for Arrow")
+    types = {"group": group.arrow_type(arrow)} if group else {}
+    types["rows"] = arrow.uint64()
+    for name, field in measures.items():
+        types[f"{name}_count"] = arrow.uint64()
+        types[f"{name}_sum"] = arrow.float64() if field.type == _lib.F64 else arrow.decimal128(38)
+        types[f"{name}_min"] = types[f"{name}_max"] = field.arrow_type(arrow)
+    return arrow.schema(list(types.items()))
+
+
+def aggregate_schema(measures: Mapping[str, str], group: Optional[str] = None) -> pyarrow.Schema:
+    """The schema of Aggregate.to_arrow(), for the arguments of Store.aggregate()."""
+    return _schema({name: Field.parse(text) for name, text in measures.items()},
+                   Field.parse(group) if group else None)
 
 
 def _total(field: Field, total: _lib.Total) -> Total:
