@@ -13,6 +13,8 @@
 #include "scan.h"
 
 #define ROWS_DEFAULT	65536u
+/* Of a batch by default, but for ROWS_DEFAULT: malloc() has the kernel make new pages for larger ones each time */
+#define BYTES_DEFAULT	(1u << 20)
 #define ROWS_MOST	(1u << 24)
 #define ALIGN		64u	/* of arrays: what Arrow recommends */
 
@@ -89,6 +91,16 @@ static int check_fields(const struct lsm_gather *gather)
 		need = end > need ? end : need;
 	}
 	return (int)need;
+}
+
+static size_t default_rows(const struct lsm_gather *gather)
+{
+	size_t bytes = 0, rows, i;
+
+	for (i = 0; i < gather->nr_fields; i++)
+		bytes += field_bytes(&gather->fields[i]);
+	rows = BYTES_DEFAULT / bytes;
+	return rows < LSM_BATCH ? LSM_BATCH : rows < ROWS_DEFAULT ? rows : ROWS_DEFAULT;
 }
 
 static size_t aligned(size_t bytes)
@@ -238,7 +250,7 @@ int lsm_scan_columns(struct lsm *lsm, const struct lsm_scan *scan, const struct 
 	ret = need < 0 ? need : lsm_scan_explain(lsm, scan, &explain);
 	if (ret)
 		return ret;
-	gathering.rows_max = gather->rows_max ? gather->rows_max : ROWS_DEFAULT;
+	gathering.rows_max = gather->rows_max ? gather->rows_max : default_rows(gather);
 	gathering.threads = explain.threads;
 	ret = make_gatherers(&gathering, (uint32_t)need);
 	if (!ret) {

@@ -201,7 +201,7 @@ class Store:
              ahead: int = 64, **which: Unpack[Which]) -> Scan:
         """A scan of fields, by the names that the columns are to have: see fields.py for fields and @where.
 
-        Batches have up to @rows objects, by default 65536. The scan is at most @ahead batches ahead of its
+        Batches have up to @rows objects, by default 65536 or what 1 MiB has room for. The scan is at most @ahead batches ahead of its
         consumer, 0: no bound. An exact scan waits no longer than its snapshot stands, so a slow consumer
         needs room for all.
         """
