@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import Any, Callable, Optional
 
-from pylib import ORDER, Tap, orders, revoked, run, store_made, wait_until
+from pylib import ORDER, REPO, Tap, orders, revoked, run, store_made, wait_until
 
 import duckdb
 import numpy as np
@@ -163,6 +163,9 @@ def test_scans(tap: Tap, store: lsmem.Store, content: Content) -> None:
                 (where or result.selected == len(handles))), str(result))
     tap.same("batches are bounded", {len(batch["cents"]) <= ROWS for batch in store.scan(
         {"cents": "i64@8"}, table=3, rows=ROWS)}, {True})
+    wide = {str(i): f"bytes@0x{ORDER.itemsize}" for i in range(20)}
+    most = max(len(batch["0"]) for batch in store.scan(wide, table=3, threads=1))
+    tap.check("by default, to 1 MiB", 300 < most <= (1 << 20) / 20 / ORDER.itemsize, f"{most} rows")
     tap.same("no objects, no rows", len(store.scan({"cents": "i64@8"}, table=11).read()["cents"]), 0)
     explain = store.explain(table=3)
     tap.check("a plan is explained", explain.plan in explain.text and explain.cost_ns[explain.plan] > 0 and
@@ -236,6 +239,15 @@ def test_lives(tap: Tap, name: str, content: Content) -> None:
             f"scan = iter(store.scan({{'cents': 'i64@8'}}, rows={ROWS}, ahead=1)); next(scan); print('left')")
     tap.same("a program that ends with a scan", run("env", f"PYTHONPATH={os.path.dirname(__file__)}",
                                                     sys.executable, "-c", code), "left\n")
+
+
+def test_example(tap: Tap) -> None:
+    """The example of python.rst."""
+    with store_made("128M", 200000) as name:
+        shown = run("env", f"PYTHONPATH={REPO / 'tools/python'}", f"LD_LIBRARY_PATH={REPO / 'tools/lib'}",
+                    sys.executable, REPO / "tools/python/example.py", f"/dev/{name}").replace(",", "").split("\n")
+    regions = [int(line.split()[2]) for line in shown if line.startswith("region ")]
+    tap.check("the example: groups add up", len(regions) == 8 and sum(regions) == int(shown[0].split()[3]), *shown)
 
 
 # ---- Writers, and snapshots that are revoked ----
@@ -335,6 +347,7 @@ def main() -> int:
             test_lives(tap, name, content)
             test_writer(tap, store, seed)
             test_revoked(tap, store, name)
+    test_example(tap)
     return tap.finish()
 
 
