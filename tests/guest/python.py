@@ -96,6 +96,14 @@ def test_many(tap: Tap, store: lsmem.Store) -> None:
     tap.same("and none is left", store.stat()["handles_used"], used)
 
 
+    for wrong in (np.zeros((2, 2, 2)), np.array(["text", None])):
+        try:
+            store.alloc_many(wrong)
+            tap.check("what has no bytes is refused", False)
+        except ValueError as refused:
+            tap.check("what has no bytes is refused", "of values" in str(refused), str(refused))
+
+
 # ---- Scans at rest ----
 
 class Content:
@@ -167,6 +175,8 @@ def test_scans(tap: Tap, store: lsmem.Store, content: Content) -> None:
     most = max(len(batch["0"]) for batch in store.scan(wide, table=3, threads=1))
     tap.check("by default, to 1 MiB", 300 < most <= (1 << 20) / 20 / ORDER.itemsize, f"{most} rows")
     tap.same("no objects, no rows", len(store.scan({"cents": "i64@8"}, table=11).read()["cents"]), 0)
+    for none in ([], np.empty(0, "u8")):
+        tap.same("an empty list has no objects", len(store.scan({"cents": "i64@8"}, handles=none).read()["cents"]), 0)
     explain = store.explain(table=3)
     tap.check("a plan is explained", explain.plan in explain.text and explain.cost_ns[explain.plan] > 0 and
               explain.objects >= OBJECTS // 2, str(explain))
@@ -301,6 +311,23 @@ def test_writer(tap: Tap, store: lsmem.Store, seed: int) -> None:
     tap.same("in the end the sum is what it was", final, ACCOUNTS * START)
 
 
+def test_lost(tap: Tap, store: lsmem.Store) -> None:
+    """A batch that does not arrive, whatever the reason, is no short answer."""
+    whole, lose = lsmem.scan.Run._take, [True]
+
+    def take(run: Any, context: Any, thread: int, address: int) -> int:
+        return 0 if lose.pop() else whole(run, context, thread, address)
+
+    for name, function, number in (("one that is dropped", take, errno.EIO),
+                                   ("no memory for one", lambda run, *_: whole(run, None, 0, None), errno.ENOMEM)):
+        lose[:] = [False] * 1000 + [True]
+        lsmem.scan.Run._take = function
+        try:
+            tap.check(name, bool(fails(lambda: store.scan({"cents": "i64@8"}, rows=ROWS).read(), number)))
+        finally:
+            lsmem.scan.Run._take = whole
+
+
 def test_revoked(tap: Tap, store: lsmem.Store, name: str) -> None:
     """A snapshot that may last a moment, and consumers that are slower."""
     def late(begin: Callable[[lsmem.Scan], Any], end: Callable[[Any], Any]) -> Callable[[], Any]:
@@ -346,6 +373,7 @@ def main() -> int:
             test_arrow(tap, store, content)
             test_lives(tap, name, content)
             test_writer(tap, store, seed)
+            test_lost(tap, store)
             test_revoked(tap, store, name)
     test_example(tap)
     return tap.finish()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Generator, Iterator, Mapping, Optional, Sequence
 
 from . import _lib
-from .errors import wanted
+from .errors import Error, wanted
 from .fields import Field
 
 if TYPE_CHECKING:
@@ -87,7 +87,10 @@ def native_scan(which: Mapping[str, Any]) -> tuple[_lib.Scan, Any]:
         elif name == "handles":
             if value is not None:
                 kept = array.array("Q", value.astype("u8").tobytes() if hasattr(value, "astype") else value)
-                scan.handles, scan.nr_handles = kept.buffer_info()
+                scan.nr_handles = len(kept)
+                # A list without an address is none: all objects.
+                kept.append(0)
+                scan.handles = kept.buffer_info()[0]
         elif name in ("version_min", "version_max", "index_first", "index_end"):
             setattr(scan, name, _unsigned(name, value, 64))
         elif name in ("length_min", "length_max", "threads", "kept_max", "time_ms"):
@@ -143,14 +146,20 @@ class Run:
         self._thread.start()
 
     def _take(self, _context: Any, _thread: int, address: int) -> int:
-        """Called by the threads of the scan."""
-        memory = _Memory(address)
-        if self._room:
-            self._room.acquire()
-        if self._stopped:
-            return -errno.EINTR
-        self._batches.put(memory)
-        return 0
+        """Called by the threads of the scan, which do not see exceptions."""
+        _inside.run = self
+        try:
+            memory = _Memory(address)
+            if self._room:
+                self._room.acquire()
+            if self._stopped:
+                return -errno.EINTR
+            self._batches.put(memory)
+            return 0
+        except BaseException:  # pylint: disable=broad-except
+            return -errno.ENOMEM
+        finally:
+            _inside.run = None
 
     def _work(self) -> None:
         try:
@@ -177,10 +186,14 @@ class Run:
         if self._room:
             # One for each thread, and one for a batch that is left.
             self._room.release(_THREADS_MAX + 1)
-        self._thread.join()
+        # The garbage collector may run in a thread of this scan.
+        if getattr(_inside, "run", None) is not self and threading.current_thread() is not self._thread:
+            self._thread.join()
 
 
 _THREADS_MAX = 64
+# run: whose function this thread is in
+_inside = threading.local()
 _running: weakref.WeakSet[Run] = weakref.WeakSet()
 
 
@@ -219,10 +232,14 @@ class Scan:
 
     def _memories(self) -> Generator[_Memory, None, None]:
         run = self._begin(self._call, self._ahead)
+        rows = 0
         try:
             while memory := run.next():
+                rows += memory.rows
                 yield memory
             self.result = run.result
+            if not run.result or rows != run.result.selected:
+                raise Error(errno.EIO, "a batch was lost")
         finally:
             run.close()
 

@@ -121,6 +121,8 @@ class Store:
         """
         np = wanted("numpy", "alloc_many()")
         items = np.ascontiguousarray(objects)
+        if items.ndim not in (1, 2) or items.dtype.hasobject:
+            raise ValueError("alloc_many() takes an array of one or two dimensions, of values")
         width = items.itemsize * (items.shape[1] if items.ndim == 2 else 1)
         handles: numpy.ndarray = np.empty(len(items), "u8")
         for first in range(0, len(items), _MANY):
