@@ -64,20 +64,23 @@ demo-scan: setup tools ## revenue of a table under transactions, by exact scans;
 	qemu/demo-scan $(if $(QUICK),--quick)
 
 test: setup ## all tests; the last line is "N passed, N failed"
+	@qemu/setup base python
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run
 
 ci: setup ## make test, kunit, short debug-uml and fuzz, in parallel; UNTIL=TIME
-	@qemu/setup base lab fuzz
+	@qemu/setup base lab fuzz python
 	@$(MAKE) --no-print-directory all test-programs
 	@$(MAKE) --no-print-directory -C tests/fuzz programs
 	@tests/run --ci $(if $(UNTIL),--until $(UNTIL))
 
 test-user: setup ## tests in user space, under sanitizers
+	@qemu/setup base python
 	@$(MAKE) --no-print-directory tools daemon test-programs
 	@tests/run user
 
 test-guest: setup ## tests of the module and the daemon in a guest
+	@qemu/setup base python
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run guest
 
@@ -175,11 +178,12 @@ install-built: all
 	$(MAKE) -C tools/lib install
 	$(MAKE) -C tools/lsmemctl install
 	$(MAKE) -C tools/preload install
+	$(MAKE) -C tools/flight install
 	$(MAKE) -C daemon install
 
 clean: ## remove all build and test output
 	-$(KBUILD) clean
-	-for part in tools/lib tools/sim $(TOOLS) daemon $(SUITES); do $(MAKE) -C $$part clean; done
+	-for part in tools/lib tools/python tools/sim $(TOOLS) daemon $(SUITES); do $(MAKE) -C $$part clean; done
 	rm -rf out
 
 help: ## this list

@@ -26,6 +26,11 @@ def virtme_run() -> Path:
     return cache_dir() / "venv" / "bin" / "virtme-run"
 
 
+def python() -> Path:
+    """The interpreter of the packages that qemu/setup python installs."""
+    return cache_dir() / "python" / "bin" / "python3"
+
+
 def require_visible(path: Path, hidden: Iterable[str] = HIDDEN) -> None:
     """Raises if the guest cannot see @path."""
     for directory in hidden:

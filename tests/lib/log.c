@@ -5,7 +5,7 @@
  * Logs are random: entries of all types and sizes, live, dead, and newer than the snapshot, in chains of seglets
  * in any order, with payloads that look like entries.  A scan must find exactly the live ones.  Then bytes of
  * headers, chains and the bitmap are broken at random: a scan may then fail, and must not read behind the
- * windows, each of which is followed by a page without access.
+ * windows, each of which is followed by a page without access.  Scans of columns must gather what the objects have.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -418,6 +418,185 @@ static void test_page(uint64_t seed)
 	log_delete(log);
 }
 
+/* ---- Columns ------------------------------------------------------------------- */
+
+#define FIELDS	9u
+#define NEED	24u	/* bytes of the longest field's object */
+
+static const struct lsm_field fields[FIELDS] = {
+	{ .type = LSM_FIELD_HANDLE }, { .type = LSM_U32, .offset = 20 }, { .type = LSM_FIELD_VERSION },
+	{ .type = LSM_U64, .offset = 3 }, { .type = LSM_FIELD_LENGTH }, { .type = LSM_I64, .offset = 16 },
+	{ .type = LSM_FIELD_TABLE }, { .type = LSM_F64 }, { .type = LSM_FIELD_BYTES, .offset = 7, .bytes = 5 },
+};
+
+static const struct lsm_range upper_half = {
+	.column = { .type = LSM_U32, .offset = NEED - 4 }, .low.u64 = 1u << 31, .high.u64 = UINT32_MAX,
+};
+
+/**
+ * struct columns_check - a scan of columns, and what its callback finds
+ * @log: store
+ * @gather: what is gathered
+ * @batches: given
+ * @most: rows of the largest
+ */
+struct columns_check {
+	struct log *log;
+	struct lsm_gather gather;
+	atomic_uint batches;
+	atomic_size_t most;
+};
+
+/* Has row @at of a batch what its object has? */
+static bool row_right(const struct log *log, const struct lsm_columns *columns, size_t at)
+{
+	uint64_t handle = ((uint64_t *)columns->data[0])[at], version = ((uint64_t *)columns->data[2])[at];
+	uint64_t index = lsmem_handle_index(handle);
+	uint8_t bytes[NEED];
+
+	if (index >= HANDLES || handle != lsmem_handle_make(index, 1 + index % 7))
+		return false;
+	content_fill(bytes, sizeof(bytes), handle, version);
+	return version == log->versions[index] && ((uint32_t *)columns->data[4])[at] == log->lengths[index] &&
+	       ((uint32_t *)columns->data[6])[at] == index % LSMEM_TABLES &&
+	       !memcmp((uint32_t *)columns->data[1] + at, bytes + 20, 4) &&
+	       !memcmp((uint64_t *)columns->data[3] + at, bytes + 3, 8) &&
+	       !memcmp((int64_t *)columns->data[5] + at, bytes + 16, 8) &&
+	       !memcmp((double *)columns->data[7] + at, bytes, 8) &&
+	       !memcmp((uint8_t *)columns->data[8] + 5 * at, bytes + 7, 5);
+}
+
+static int look_columns(void *context, unsigned int thread, struct lsm_columns *columns)
+{
+	struct columns_check *check = context;
+	struct log *log = check->log;
+	size_t i;
+
+	(void)thread;
+	for (i = 0; i < columns->nr; i++)
+		if ((uintptr_t)columns->data[i] % 64)
+			atomic_fetch_add(&log->wrong, 1);
+	for (i = 0; i < columns->rows; i++) {
+		if (row_right(log, columns, i))
+			atomic_fetch_add(&log->seen[lsmem_handle_index(((uint64_t *)columns->data[0])[i])], 1);
+		else
+			atomic_fetch_add(&log->wrong, 1);
+	}
+	if (columns->nr != FIELDS || !columns->rows || columns->rows > check->gather.rows_max)
+		atomic_fetch_add(&log->wrong, 1);
+	if (columns->rows > check->most)
+		check->most = columns->rows;
+	lsm_columns_free(columns);
+	if (atomic_fetch_add(&check->batches, 1) + 1 == log->revoke_at)
+		__atomic_store_n(&log->page->state, LSMEM_SNAPSHOT_TIME, __ATOMIC_SEQ_CST);
+	return log->result;
+}
+
+static int gather(struct columns_check *check, uint32_t threads, struct lsm_counts *counts)
+{
+	const struct lsm_scan what = { .plan = LSM_PLAN_LOG, .threads = threads };
+	struct log *log = check->log;
+	uint32_t i;
+
+	for (i = 0; i < HANDLES; i++)
+		log->seen[i] = 0;
+	log->wrong = 0;
+	check->batches = 0;
+	check->most = 0;
+	log->page->state = LSMEM_SNAPSHOT_STANDS;
+	return lsm_scan_columns(log->lsm, &what, &check->gather, counts, NULL);
+}
+
+static bool columns_right(uint64_t seed)
+{
+	struct columns_check check = { .gather = { .fields = fields, .nr_fields = FIELDS, .batch = look_columns,
+						   .context = &check } };
+	uint64_t fed = 0, shorter = 0, selected = 0;
+	size_t most = 0;
+	struct lsm_counts counts;
+	uint8_t bytes[NEED];
+	uint32_t word;
+	int number, i;
+
+	for (number = 0; number < LOGS; number++) {
+		struct log *log = check.log = log_new(seed + (uint64_t)number);
+
+		make_log(log);
+		check.gather.ranges = number % 2 ? &upper_half : NULL;
+		check.gather.nr_ranges = number % 2;
+		check.gather.rows_max = number % 4 < 2 ? 256 : 300;
+		CHECK(!gather(&check, 1 + (uint32_t)number % 3, &counts));
+		CHECK(!log->wrong);
+		fed += counts.fed;
+		shorter += counts.shorter;
+		selected += counts.selected;
+		CHECK(!counts.groups);
+		for (i = 0; i < (int)HANDLES; i++) {
+			bool wanted = log->versions[i] && log->lengths[i] >= NEED;
+
+			counts.fed -= !!log->versions[i];
+			counts.shorter -= log->versions[i] && !wanted;
+			if (wanted && number % 2) {
+				content_fill(bytes, NEED, lsmem_handle_make((uint64_t)i, 1 + (uint64_t)i % 7),
+					     log->versions[i]);
+				memcpy(&word, bytes + NEED - 4, 4);
+				wanted = word >> 31;
+			}
+			CHECK(log->seen[i] == wanted);
+			counts.selected -= wanted;
+		}
+		CHECK(!counts.fed && !counts.shorter && !counts.selected);
+		most = check.most > most ? check.most : most;
+		/* What a scan gives before it fails is right, too. */
+		CHECK(!gather(&check, 1, NULL));
+		log->revoke_at = 1 + random_below(&log->state, check.batches);
+		if (check.batches > log->revoke_at) {
+			CHECK(gather(&check, 1, NULL) == -ECANCELED && !log->wrong);
+			CHECK(check.batches == log->revoke_at);
+			log->revoke_at = 0;
+			log->result = -EDOM;
+			CHECK(gather(&check, 1, NULL) == -EDOM && check.batches == 1);
+		}
+		log_delete(log);
+	}
+	tap_note("%llu rows, %llu too short, %llu selected; largest batch %zu", (unsigned long long)fed,
+		 (unsigned long long)shorter, (unsigned long long)selected, most);
+	CHECK(shorter && selected < fed - shorter && most > 256);
+	return true;
+}
+
+static void test_fields(uint64_t seed)
+{
+	struct columns_check check = { .log = log_new(seed), .gather = { .batch = look_columns, .context = &check } };
+	struct lsm_field field;
+
+#define FIELD(wanted, nr, rows, ...) do {							\
+	field = (struct lsm_field){ __VA_ARGS__ };						\
+	check.gather.fields = &field;								\
+	check.gather.nr_fields = (nr);								\
+	check.gather.rows_max = (rows);								\
+	tap_is(gather(&check, 1, NULL), wanted, #nr " fields, " #rows " rows: " #__VA_ARGS__);	\
+} while (0)
+	FIELD(0, 1, 0, .type = LSM_U32, .offset = LSMEM_OBJECT_MAX - 4);
+	FIELD(-EINVAL, 1, 0, .type = LSM_U32, .offset = LSMEM_OBJECT_MAX - 3);
+	FIELD(-EINVAL, 1, 0, .type = LSM_F64, .offset = UINT32_MAX);
+	FIELD(-EINVAL, 1, 0, .type = 0);
+	FIELD(-EINVAL, 1, 0, .type = 5);
+	FIELD(-EINVAL, 1, 0, .type = LSM_FIELD_TABLE + 1);
+	FIELD(-EINVAL, 1, 0, .type = LSM_FIELD_BYTES);
+	FIELD(0, 1, 256, .type = LSM_FIELD_BYTES, .bytes = LSMEM_OBJECT_MAX);
+	FIELD(-EINVAL, 1, 0, .type = LSM_FIELD_BYTES, .bytes = LSMEM_OBJECT_MAX, .offset = 1);
+	FIELD(-EINVAL, 1, 0, .type = LSM_U64, .bytes = 8);
+	FIELD(-EINVAL, 1, 0, .type = LSM_FIELD_HANDLE, .offset = 8);
+	FIELD(-EINVAL, 0, 0, .type = LSM_U32);
+	FIELD(-EINVAL, LSM_FIELDS_MAX + 1, 0, .type = LSM_U32);
+	FIELD(-EINVAL, 1, 255, .type = LSM_U32);
+	FIELD(-EINVAL, 1, (1u << 24) + 1, .type = LSM_U32);
+	check.gather.batch = NULL;
+	FIELD(-EINVAL, 1, 0, .type = LSM_U32);
+	log_delete(check.log);
+}
+
 int main(void)
 {
 	const char *given = getenv("LSMEM_SEED");
@@ -428,5 +607,7 @@ int main(void)
 	test_page(seed);
 	tap_ok(logs_right(seed), "%d random logs, each broken %d times", LOGS, BROKEN);
 	tap_ok(revoked_told(seed), "a scan whose snapshot is revoked fails");
+	test_fields(seed);
+	tap_ok(columns_right(seed), "columns of %d random logs", LOGS);
 	return tap_end();
 }

@@ -336,6 +336,17 @@ void lsm_aggregate_use(struct lsm_aggregate *aggregate, const struct lsm_kernels
 }
 
 /**
+ * lsm_aggregate_need() - leave out objects that are too short for its user
+ * @aggregate: aggregate to which nothing was fed
+ * @bytes: shortest object, at most LSMEM_OBJECT_MAX
+ */
+void lsm_aggregate_need(struct lsm_aggregate *aggregate, uint32_t bytes)
+{
+	if (bytes > aggregate->need)
+		aggregate->need = bytes;
+}
+
+/**
  * lsm_aggregate_prefix() - how many bytes of each object it needs
  * @aggregate: aggregate
  *

@@ -72,6 +72,7 @@ struct lsm_kernels {
 const struct lsm_kernels *lsm_kernels_get(unsigned int level);
 const struct lsm_kernels *lsm_kernels_best(void);
 void lsm_aggregate_use(struct lsm_aggregate *aggregate, const struct lsm_kernels *kernels);
+void lsm_aggregate_need(struct lsm_aggregate *aggregate, uint32_t bytes);
 uint32_t lsm_aggregate_prefix(const struct lsm_aggregate *aggregate);
 ssize_t lsm_aggregate_select(struct lsm_aggregate *aggregate, const struct lsm_row *rows, size_t nr,
 			     uint32_t *which);

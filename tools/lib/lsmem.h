@@ -933,6 +933,92 @@ const char *lsm_plan_name(uint32_t plan);
 int lsm_explain_text(const struct lsm_explain *explain, char *text, size_t size);
 
 /*
+ * Columns: a scan that gathers values of the objects into arrays, for programs that compute with arrays.
+ *
+ * A value is gathered before the snapshot is known to have stood until then, and a batch is given away
+ * afterwards: values in a batch are always right.  But a scan that fails has not given all of them.  So a
+ * consumer must learn at the end what lsm_scan_columns() has returned.
+ */
+enum lsm_field_type {	/* beside enum lsm_type */
+	LSM_FIELD_BYTES = 16,	/* lsm_field.bytes bytes, as they are */
+	LSM_FIELD_HANDLE,	/* uint64_t */
+	LSM_FIELD_VERSION,	/* uint64_t */
+	LSM_FIELD_LENGTH,	/* uint32_t */
+	LSM_FIELD_TABLE,	/* uint32_t */
+};
+
+#define LSM_FIELDS_MAX		1024u
+
+/**
+ * struct lsm_field - what to gather of each object
+ * @type: enum lsm_type or enum lsm_field_type
+ * @offset: of a value or of bytes; else 0
+ * @bytes: of LSM_FIELD_BYTES: how many; else 0
+ */
+struct lsm_field {
+	uint32_t type;
+	uint32_t offset;
+	uint32_t bytes;
+};
+
+/**
+ * struct lsm_columns - a batch: the arrays of some objects
+ * @rows: objects
+ * @nr: fields
+ * @data: of each field, @rows values in the byte order of the processor.  An array begins at a multiple of 64
+ *	bytes
+ */
+struct lsm_columns {
+	size_t rows;
+	size_t nr;
+	void *data[];
+};
+
+/**
+ * struct lsm_gather - what lsm_scan_columns() is to gather
+ * @fields: of each object
+ * @nr_fields: 1 .. LSM_FIELDS_MAX
+ * @ranges: which of the objects of the scan; all must hold
+ * @nr_ranges: at @ranges
+ * @rows_max: most objects of a batch, 256 .. 2^24; 0: 65536, or what 1 MiB has room for
+ * @batch: called by the threads of the scan at once, with their number, for each batch of 1 to @rows_max
+ *	objects, in no order.  The batch belongs to it: see lsm_columns_free().  Return: 0, or a negative errno,
+ *	which ends the scan.  Other threads may give some batches after that
+ * @context: for @batch
+ */
+struct lsm_gather {
+	const struct lsm_field *fields;
+	size_t nr_fields;
+	const struct lsm_range *ranges;
+	size_t nr_ranges;
+	size_t rows_max;
+	int (*batch)(void *context, unsigned int thread, struct lsm_columns *columns);
+	void *context;
+};
+
+/**
+ * lsm_scan_columns() - give columns of the objects of a scan to a callback
+ * @lsm: store
+ * @scan: which, and how; batch, progress, context and prefix are not used
+ * @gather: columns
+ * @counts: out; groups is 0; may be NULL
+ * @result: out; may be NULL
+ *
+ * An object that is too short for a field or a range is counted and left out.
+ *
+ * Return: 0: all objects were given; -EINVAL: a field, a number; -ENOMEM; as lsm_scan(); what the function of
+ * @gather returned.
+ */
+int lsm_scan_columns(struct lsm *lsm, const struct lsm_scan *scan, const struct lsm_gather *gather,
+		     struct lsm_counts *counts, struct lsm_scan_result *result);
+
+/**
+ * lsm_columns_free() - free a batch and its arrays
+ * @columns: batch; may be NULL
+ */
+void lsm_columns_free(struct lsm_columns *columns);
+
+/*
  * Spreads: a value in each of many objects is set, raised or scaled, or an amount is shared out among them.  The
  * objects are chosen by an exact scan at a version V.  Then each is replaced, in vectors, if it is still as it
  * was at V: what others change meanwhile is left as it is, and is counted.

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The Python package in a guest: objects, and scans as arrays, for Arrow and for DuckDB. See python.sh.
+
+What scans find is compared with what was written, by plain Python. While a writer moves amounts between
+objects, the sum of an exact scan is what the writer has noted for its version. A scan whose snapshot is revoked
+ends with an exception, for each consumer.
+"""
+
+import errno
+import gc
+import os
+import random
+import sys
+import threading
+from typing import Any, Callable, Optional
+
+from pylib import ORDER, REPO, Tap, orders, revoked, run, store_made, wait_until
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+import lsmem
+
+OBJECTS = max(3000, 300 * int(os.environ.get("LSMEM_SCALE", "100")))
+ACCOUNTS = 2000
+START = 1000000		# of an account
+SCANS = 20		# beside the writer
+TRANSFERS = 500		# at least
+SNAPSHOT_MS = 500	# for the first batch; the second one comes too late
+ROWS = 256		# of a batch: the fewest
+
+
+def fails(call: Callable[[], Any], number: int) -> Optional[lsmem.Error]:
+    """The exception of @call, if it is an error with errno @number."""
+    try:
+        call()
+    except lsmem.Error as error:
+        return error if error.errno == number else None
+    return None
+
+
+# ---- Objects ----
+
+def test_objects(tap: Tap, store: lsmem.Store) -> None:
+    """Each call, and its errors."""
+    made = store.alloc(b"abcdef", table=7)
+    tap.same("an object has bytes, version, length and table", store.get(made.handle),
+             lsmem.Object(b"abcdef", made.version, 6, 7))
+    tap.same("a part of it", store.read(made.handle, 3, 2), b"cde")
+    tap.same("more than there is", store.read(made.handle, 100, 4), b"ef")
+    tap.same("nothing", store.get(made.handle, 0).data, b"")
+    target = bytearray(4)
+    tap.same("into a buffer", (store.read_into(made.handle, target, 1), target), (4, bytearray(b"bcde")))
+    array = np.zeros(2, "<u2")
+    store.read_into(made.handle, array)
+    tap.same("into an array", array.tobytes(), b"abcd")
+    second = store.replace(made.handle, memoryview(b"x1x2x3")[::2], expect=made.version)
+    tap.same("replaced, from a buffer with gaps", (store.read(made.handle), second > made.version), (b"xxx", True))
+    for name, call in (("replace", lambda: store.replace(made.handle, b"z", expect=made.version)),
+                       ("free", lambda: store.free(made.handle, expect=made.version))):
+        error = fails(call, errno.EILSEQ)
+        tap.check(f"{name}: another version is refused, and told", bool(error and error.version == second))
+    large = random.Random(1).randbytes(1 << 20)
+    store.replace(made.handle, large)
+    tap.check("the largest object", store.read(made.handle) == large)
+    tap.check("too large", bool(fails(lambda: store.replace(made.handle, large + b"x"), errno.EINVAL)))
+    tap.check("durable, in a volatile store", bool(fails(lambda: store.sync(), errno.EOPNOTSUPP)))
+    used = store.stat()["handles_used"]
+    store.free(made.handle, expect=store.get(made.handle, 0).version)
+    tap.same("freed: the store has one less", used - store.stat()["handles_used"], 1)
+    tap.check("freed: stale", bool(fails(lambda: store.read(made.handle), errno.ESTALE)))
+    tap.check("never given out", bool(fails(lambda: store.read(12345), errno.ENOENT)))
+    reader = lsmem.open(f"/dev/{os.path.basename(os.readlink(f'/proc/self/fd/{store.fileno()}'))}", readonly=True)
+    tap.check("a reader cannot write", bool(fails(lambda: reader.alloc(b"x"), errno.EBADF)))
+    reader.close()
+    try:
+        reader.stat()
+        tap.check("a closed store is told", False)
+    except ValueError as error:
+        tap.same("a closed store is told", str(error), "the store is closed")
+
+
+def test_many(tap: Tap, store: lsmem.Store) -> None:
+    """Many objects at once are all allocated, or none."""
+    used = store.stat()["handles_used"]
+    rows = np.arange(50000, dtype="u1").reshape(-1, 5)
+    handles = store.alloc_many(rows[::2], table=9)
+    tap.check("rows of an array are objects", len(handles) == 5000 and
+              all(store.get(int(handles[i]))[0::3] == (rows[2 * i].tobytes(), 9) for i in range(0, 5000, 501)))
+    for handle in handles:
+        store.free(int(handle))
+    most = store.stat()["handles_max"] + 1000
+    error = fails(lambda: store.alloc_many(np.zeros(most, "u4")), errno.EMFILE)
+    tap.check("more than there are handles: an error", bool(error))
+    tap.same("and none is left", store.stat()["handles_used"], used)
+
+
+    for wrong in (np.zeros((2, 2, 2)), np.array(["text", None])):
+        try:
+            store.alloc_many(wrong)
+            tap.check("what has no bytes is refused", False)
+        except ValueError as refused:
+            tap.check("what has no bytes is refused", "of values" in str(refused), str(refused))
+
+
+# ---- Scans at rest ----
+
+class Content:
+    """What a store has: orders by handle, and objects that are too short."""
+
+    def __init__(self, store: lsmem.Store, seed: int) -> None:
+        made = orders(OBJECTS, seed)
+        handles = store.alloc_many(made, table=3)
+        self.short = [store.alloc(b"short", table=3).handle for _ in range(100)]
+        self.other = [store.alloc(made[0].tobytes(), table=4).handle for _ in range(50)]
+        dice = random.Random(seed)
+        self.orders = dict(zip(map(int, handles), made))
+        self.versions: dict[int, int] = {}
+        for handle in dice.sample(list(self.orders), OBJECTS // 3):
+            if dice.random() < 0.5:
+                store.free(handle)
+                del self.orders[handle]
+            else:
+                self.orders[handle] = made[dice.randrange(OBJECTS)]
+                self.versions[handle] = store.replace(handle, self.orders[handle].tobytes())
+
+    def suits(self, order: Any) -> bool:
+        """The conditions WHERE, by Python."""
+        return bool(order["region"] >= 2 and order["weight"] < 500 and order["cents"] > -(1 << 39))
+
+
+COLUMNS = {**lsmem.columns_of(ORDER), "handle": "handle", "version": "version", "length": "length",
+           "table": "table"}
+WHERE = ("region>=2", "weight<500", f"i64@8>{-(1 << 39)}")
+
+
+def compare(content: Content, batch: Any, where: bool) -> list[str]:
+    """What is wrong with rows of COLUMNS."""
+    wanted = {handle: order for handle, order in content.orders.items() if not where or content.suits(order)}
+    if sorted(wanted) != sorted(map(int, batch["handle"])):
+        return [f"{len(batch['handle'])} objects, wanted {len(wanted)}, or others"]
+    rows = np.zeros(len(batch["handle"]), ORDER)
+    for name in ORDER.names or ():
+        rows[name] = batch[name]
+    wrong = [f"{int(handle):#x}" for handle, row in zip(batch["handle"], rows)
+             if row.tobytes() != wanted[int(handle)].tobytes()]
+    versions = dict(zip(map(int, batch["handle"]), map(int, batch["version"])))
+    wrong += [f"{handle:#x}: version {versions[handle]}" for handle, version in content.versions.items()
+              if handle in wanted and versions[handle] != version]
+    if set(batch["length"]) != {ORDER.itemsize} or set(batch["table"]) != {3}:
+        wrong.append("length or table")
+    return wrong
+
+
+def test_scans(tap: Tap, store: lsmem.Store, content: Content) -> None:
+    """Each plan, as arrays."""
+    handles = list(content.orders)
+    for plan, options in (("table", {}), ("log", {"exact": True}), ("log", {"threads": 3}), ("auto", {}),
+                          ("lookup", {"handles": handles}), ("sorted", {"handles": np.array(handles, "u8")})):
+        for where in (False, True):
+            scan = store.scan(COLUMNS, WHERE if where else (), table=3, plan=plan, rows=ROWS, **options)
+            name = f"plan {plan}{', ' + ', '.join(options) if options else ''}{', where' if where else ''}"
+            tap.wrong(name, compare(content, scan.read(), where))
+            result = scan.result
+            listed = "handles" in options
+            tap.check(f"{name}: the result", bool(
+                result and (plan in ("auto", result.plan)) and bool(result.version) == (result.plan == "log") and
+                result.rows == len(handles) + (0 if listed else len(content.short)) and
+                result.shorter == result.rows - len(handles) and
+                (where or result.selected == len(handles))), str(result))
+    tap.same("batches are bounded", {len(batch["cents"]) <= ROWS for batch in store.scan(
+        {"cents": "i64@8"}, table=3, rows=ROWS)}, {True})
+    wide = {str(i): f"bytes@0x{ORDER.itemsize}" for i in range(20)}
+    most = max(len(batch["0"]) for batch in store.scan(wide, table=3, threads=1))
+    tap.check("by default, to 1 MiB", 300 < most <= (1 << 20) / 20 / ORDER.itemsize, f"{most} rows")
+    tap.same("no objects, no rows", len(store.scan({"cents": "i64@8"}, table=11).read()["cents"]), 0)
+    for none in ([], np.empty(0, "u8")):
+        tap.same("an empty list has no objects", len(store.scan({"cents": "i64@8"}, handles=none).read()["cents"]), 0)
+    explain = store.explain(table=3)
+    tap.check("a plan is explained", explain.plan in explain.text and explain.cost_ns[explain.plan] > 0 and
+              explain.objects >= OBJECTS // 2, str(explain))
+    tap.check("a wrong number is refused",
+              bool(fails(lambda: store.scan({"cents": "i64@8"}, threads=65).read(), errno.EINVAL)))
+
+
+def test_arrow(tap: Tap, store: lsmem.Store, content: Content) -> None:
+    """Arrow and DuckDB; without copies."""
+    scan = store.scan(COLUMNS, WHERE, table=3, exact=True, rows=ROWS)
+    before = pa.total_allocated_bytes()
+    table = scan.to_arrow().read_all()
+    tap.same("Arrow's memory has none of it", pa.total_allocated_bytes(), before)
+    table.validate(full=True)
+    tap.wrong("an Arrow table", compare(content, {
+        name: table[name].to_numpy() if name not in ("code", "rest") else
+        np.array(table[name].to_pylist(), f"{ORDER[name].kind}{ORDER[name].itemsize}")
+        for name in table.column_names}, True))
+    wanted: dict[int, tuple[int, int]] = {}
+    for order in content.orders.values():
+        if content.suits(order):
+            rows, cents = wanted.get(int(order["region"]), (0, 0))
+            wanted[int(order["region"])] = (rows + 1, cents + int(order["cents"]))
+    found = duckdb.from_arrow(scan.to_arrow()).aggregate("region, count(*), sum(cents)", "region").fetchall()
+    tap.same("DuckDB: groups", {region: (rows, int(cents)) for region, rows, cents in found}, wanted)
+    result = store.aggregate({"cents": "i64@8", "weight": "f64@16"}, "u32@0",
+                             ("cents>-549755813888", "weight<500", "u32@0>=2"), table=3, exact=True)
+    tap.same("an aggregate by liblsmem",
+             {group.value: (group.rows, group.totals["cents"].sum) for group in result.groups}, wanted)
+    batch = result.to_arrow()
+    tap.same("for Arrow", dict(zip(batch["group"].to_pylist(), zip(
+        batch["rows"].to_pylist(), map(int, batch["cents_sum"].to_pylist())))), wanted)
+    total = store.aggregate({"cents": "i64@8"}, table=3, where="u32@0>=2").groups[0]
+    all_cents = [int(order["cents"]) for order in content.orders.values() if order["region"] >= 2]
+    tap.same("an aggregate of all", (total.value, total.rows, total.totals["cents"].sum, total.totals["cents"].min,
+                                     total.totals["cents"].max),
+             (None, len(all_cents), sum(all_cents), min(all_cents), max(all_cents)))
+    none = store.aggregate({"cents": "i64@8"}, table=11).to_arrow()
+    tap.same("an aggregate of none", none.to_pylist(),
+             [{"rows": 0, "cents_count": 0, "cents_sum": 0, "cents_min": None, "cents_max": None}])
+
+
+def test_lives(tap: Tap, name: str, content: Content) -> None:
+    """Batches outlive all else; what is left half way ends."""
+    with lsmem.open(f"/dev/{name}") as store:
+        batches = list(store.scan({"cents": "i64@8"}, table=3, rows=ROWS))
+        views = [batch["cents"][::2] for batch in batches]
+        arrow = store.scan({"cents": "i64@8"}, table=3).to_arrow().read_all()
+        for _ in store.scan({"cents": "i64@8"}, rows=ROWS, ahead=1):
+            break
+        for consumer in (iter(store.scan({"cents": "i64@8"}, rows=ROWS, ahead=2)),
+                         store.scan({"cents": "i64@8"}, rows=ROWS, ahead=2, threads=2).to_arrow()):
+            next(consumer)
+            del consumer
+            gc.collect()
+        tap.wrong("scans that were left have ended", [thread.name for thread in threading.enumerate()
+                                                      if thread.name == "lsmem-scan"])
+        reading = iter(store.scan({"cents": "i64@8"}, rows=ROWS, ahead=1))
+        next(reading)
+    tap.check("a store that is closed ends its scans", bool(fails(lambda: list(reading), errno.EINTR)))
+    gone = sum(len(batch["cents"]) for batch in batches)
+    firsts = sum(int(view[0]) for view in views)
+    batches.clear()
+    gc.collect()
+    tap.same("arrays stay", (gone, arrow.num_rows, sum(int(view[0]) for view in views)),
+             (len(content.orders), len(content.orders), firsts))
+    tap.same("with their values", sum(arrow["cents"].to_pylist()),
+             sum(int(order["cents"]) for order in content.orders.values()))
+    code = (f"import sys, pylib, lsmem; store = lsmem.open('/dev/{name}');"
+            f"scan = iter(store.scan({{'cents': 'i64@8'}}, rows={ROWS}, ahead=1)); next(scan); print('left')")
+    tap.same("a program that ends with a scan", run("env", f"PYTHONPATH={os.path.dirname(__file__)}",
+                                                    sys.executable, "-c", code), "left\n")
+
+
+def test_example(tap: Tap) -> None:
+    """The example of python.rst."""
+    with store_made("128M", 200000) as name:
+        shown = run("env", f"PYTHONPATH={REPO / 'tools/python'}", f"LD_LIBRARY_PATH={REPO / 'tools/lib'}",
+                    sys.executable, REPO / "tools/python/example.py", f"/dev/{name}").replace(",", "").split("\n")
+    regions = [int(line.split()[2]) for line in shown if line.startswith("region ")]
+    tap.check("the example: groups add up", len(regions) == 8 and sum(regions) == int(shown[0].split()[3]), *shown)
+
+
+# ---- Writers, and snapshots that are revoked ----
+
+class Writer(threading.Thread):
+    """Moves amounts between accounts, and notes what each replace adds, by its version."""
+
+    def __init__(self, store: lsmem.Store, seed: int) -> None:
+        super().__init__()
+        self.notes: list[tuple[int, int]] = []
+        self.ending = threading.Event()
+        self._store = store
+        self._dice = random.Random(seed)
+        self._amounts = {store.alloc(START.to_bytes(8, "little", signed=True), table=5).handle: START
+                         for _ in range(ACCOUNTS)}
+
+    def run(self) -> None:
+        handles = list(self._amounts)
+        while not self.ending.is_set():
+            amount = self._dice.randrange(1, START)
+            for handle, change in zip(self._dice.sample(handles, 2), (-amount, amount)):
+                self._amounts[handle] += change
+                version = self._store.replace(handle, self._amounts[handle].to_bytes(8, "little", signed=True))
+                self.notes.append((version, change))
+
+
+def test_writer(tap: Tap, store: lsmem.Store, seed: int) -> None:
+    """Exact sums at the scan's version."""
+    writer = Writer(store, seed)
+    seen: list[tuple[int, int, int]] = []
+    writer.start()
+    try:
+        while len(seen) < SCANS or len(writer.notes) < 2 * TRANSFERS:
+            scan = store.scan({"amount": "i64@0"}, table=5, exact=True, rows=ROWS, threads=1 + len(seen) % 2)
+            if len(seen) % 2:
+                amounts = scan.read()["amount"].tolist()
+            else:
+                amounts = scan.to_arrow().read_all()["amount"].to_pylist()
+            assert scan.result
+            seen.append((scan.result.version, len(amounts), sum(amounts)))
+    finally:
+        writer.ending.set()
+        writer.join()
+    wrong = [f"at version {version}: {rows} objects, sum {total}" for version, rows, total in seen
+             if (rows, total) != (ACCOUNTS, ACCOUNTS * START + sum(
+                 change for at, change in writer.notes if at <= version))]
+    tap.wrong(f"{len(seen)} scans beside {len(writer.notes) // 2} transfers have the sums of their versions", wrong)
+    within = sum(total != ACCOUNTS * START for _, _, total in seen)
+    tap.say(f"{within} of them saw a transfer half done")
+    final = store.aggregate({"amount": "i64@0"}, table=5, exact=True).groups[0].totals["amount"].sum
+    tap.same("in the end the sum is what it was", final, ACCOUNTS * START)
+
+
+def test_lost(tap: Tap, store: lsmem.Store) -> None:
+    """A batch that does not arrive, whatever the reason, is no short answer."""
+    whole, lose = lsmem.scan.Run._take, [True]
+
+    def take(run: Any, context: Any, thread: int, address: int) -> int:
+        return 0 if lose.pop() else whole(run, context, thread, address)
+
+    for name, function, number in (("one that is dropped", take, errno.EIO),
+                                   ("no memory for one", lambda run, *_: whole(run, None, 0, None), errno.ENOMEM)):
+        lose[:] = [False] * 1000 + [True]
+        lsmem.scan.Run._take = function
+        try:
+            tap.check(name, bool(fails(lambda: store.scan({"cents": "i64@8"}, rows=ROWS).read(), number)))
+        finally:
+            lsmem.scan.Run._take = whole
+
+
+def test_revoked(tap: Tap, store: lsmem.Store, name: str) -> None:
+    """A snapshot that may last a moment, and consumers that are slower."""
+    def late(begin: Callable[[lsmem.Scan], Any], end: Callable[[Any], Any]) -> Callable[[], Any]:
+        def call() -> Any:
+            before = revoked(name)
+            consumer = begin(store.scan({"cents": "i64@8"}, table=3, exact=True, rows=ROWS, ahead=1,
+                                        time_ms=SNAPSHOT_MS))
+            wait_until("revoked snapshot", lambda: revoked(name) > before)
+            return end(consumer)
+        return call
+
+    def arrays(scan: lsmem.Scan) -> Any:
+        consumer = iter(scan)
+        next(consumer)
+        return consumer
+
+    def arrow(scan: lsmem.Scan) -> Any:
+        reader = scan.to_arrow()
+        reader.read_next_batch()
+        return reader
+
+    error = fails(late(arrays, list), errno.ECANCELED)
+    tap.check("arrays: an exception", isinstance(error, lsmem.Revoked), str(error))
+    error = fails(late(arrow, lambda reader: reader.read_all()), errno.ECANCELED)
+    tap.check("Arrow: an exception", isinstance(error, lsmem.Revoked), str(error))
+    try:
+        late(arrow, lambda reader: duckdb.from_arrow(reader).sum("cents").fetchall())()
+        tap.check("DuckDB: an exception", False)
+    except duckdb.Error as wrong:
+        tap.check("DuckDB: an exception", "revoked" in str(wrong), str(wrong))
+
+
+def main() -> int:
+    tap = Tap()
+    seed = int(os.environ.get("LSMEM_SEED") or random.randrange(1 << 32))
+    tap.say(f"seed {seed}")
+    with store_made("128M", OBJECTS + ACCOUNTS + 2000) as name:
+        with lsmem.open(f"/dev/{name}") as store:
+            test_objects(tap, store)
+            test_many(tap, store)
+            content = Content(store, seed)
+            test_scans(tap, store, content)
+            test_arrow(tap, store, content)
+            test_lives(tap, name, content)
+            test_writer(tap, store, seed)
+            test_lost(tap, store)
+            test_revoked(tap, store, name)
+    test_example(tap)
+    return tap.finish()
+
+
+sys.exit(main())

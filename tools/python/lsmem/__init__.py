@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+"""Objects in log-structured memory, and scans of them as arrays.
+
+An object has 1 byte to 1 MiB, and a 64-bit handle. A store is a device::
+
+    with lsmem.open("/dev/lsmem") as store:
+        handle, version = store.alloc(b"some bytes", table=3)
+        print(store.read(handle))
+        for batch in store.scan({"region": "u32@0", "cents": "i64@8"}, table=3):
+            print(batch["cents"].sum())
+
+Calls raise Error, an OSError, with the errno of liblsmem. lsmem(3) describes the calls and their errors.
+Needs liblsmem.so.0; batches as arrays need NumPy, and Scan.to_arrow() needs pyarrow.
+"""
+
+from .aggregate import Aggregate, Group, Total, aggregate_schema
+from .errors import Error, Revoked
+from .fields import columns_of
+from .scan import Batch, Explain, Result, Scan
+from .store import Allocated, Object, Store, Which, open  # pylint: disable=redefined-builtin
+
+__all__ = ["Aggregate", "Allocated", "Batch", "Error", "Explain", "Group", "Object", "Result",
+           "Revoked", "Scan", "Store", "Total", "Which", "aggregate_schema", "columns_of", "open"]

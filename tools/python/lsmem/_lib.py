@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+"""liblsmem by ctypes: structures and functions of lsmem.h. tests/python compares the layouts."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
+from typing import Any
+
+from .errors import Error, Revoked
+
+U32, U64, I64, F64 = 1, 2, 3, 4
+FIELD_BYTES, FIELD_HANDLE, FIELD_VERSION, FIELD_LENGTH, FIELD_TABLE = 16, 17, 18, 19, 20
+PLANS = ("auto", "lookup", "sorted", "table", "log")
+RDONLY, NO_WINDOWS = 1, 2
+DURABLE, EXPECT = 1, 2
+SCAN_EXACT = 1
+OP_ALLOC, OP_FREE = 1, 4
+OP_BYTES = 56
+OBJECT_MAX = 1 << 20
+TO_END = 0xffffffff
+
+
+class Object(ctypes.Structure):
+    """struct lsm_object"""
+
+    _fields_ = [("version", c_uint64), ("length", c_uint32), ("table", c_uint32)]
+
+
+class Column(ctypes.Structure):
+    """struct lsm_column"""
+
+    _fields_ = [("type", c_uint32), ("offset", c_uint32), ("nr", c_uint32), ("stride", c_uint32)]
+
+
+class Value(ctypes.Union):
+    """union lsm_value"""
+
+    _fields_ = [("u64", c_uint64), ("i64", c_int64), ("f64", c_double)]
+
+
+class Range(ctypes.Structure):
+    """struct lsm_range"""
+
+    _fields_ = [("column", Column), ("low", Value), ("high", Value)]
+
+
+class Measure(ctypes.Structure):
+    """struct lsm_measure"""
+
+    _fields_ = [("column", Column), ("flags", c_uint32), ("top", c_uint32), ("bounds", POINTER(Value)),
+                ("nr_bounds", c_size_t)]
+
+
+class Question(ctypes.Structure):
+    """struct lsm_question"""
+
+    _fields_ = [("ranges", POINTER(Range)), ("nr_ranges", c_size_t), ("group", POINTER(Column)),
+                ("groups_max", c_size_t), ("measures", POINTER(Measure)), ("nr_measures", c_size_t)]
+
+
+class Total(ctypes.Structure):
+    """struct lsm_total"""
+
+    _fields_ = [("count", c_uint64), ("nan", c_uint64), ("min", Value), ("max", Value),
+                ("sum_low", c_uint64), ("sum_high", c_int64), ("sum", c_double), ("average", c_double)]
+
+
+class Counts(ctypes.Structure):
+    """struct lsm_counts"""
+
+    _fields_ = [("fed", c_uint64), ("shorter", c_uint64), ("selected", c_uint64), ("groups", c_uint64)]
+
+
+class Scan(ctypes.Structure):
+    """struct lsm_scan"""
+
+    _fields_ = [("plan", c_uint32), ("flags", c_uint32), ("threads", c_uint32), ("prefix", c_uint32),
+                ("one_table", c_uint32), ("table", c_uint32), ("length_min", c_uint32),
+                ("length_max", c_uint32), ("version_min", c_uint64), ("version_max", c_uint64),
+                ("index_first", c_uint64), ("index_end", c_uint64), ("handles", c_void_p),
+                ("nr_handles", c_size_t), ("kept_max", c_uint32), ("time_ms", c_uint32),
+                ("batch", c_void_p), ("progress", c_void_p), ("context", c_void_p)]
+
+
+class Explain(ctypes.Structure):
+    """struct lsm_explain"""
+
+    _fields_ = [("plan", c_uint32), ("threads", c_uint32), ("objects", c_uint64), ("bytes", c_uint64),
+                ("wanted", c_uint64), ("cost_ns", c_int64 * len(PLANS))]
+
+
+class ScanResult(ctypes.Structure):
+    """struct lsm_scan_result"""
+
+    _fields_ = [("explain", Explain), ("version", c_uint64), ("rows", c_uint64), ("copied", c_uint64),
+                ("gone", c_uint64), ("cold", c_uint64)]
+
+
+class Field(ctypes.Structure):
+    """struct lsm_field"""
+
+    _fields_ = [("type", c_uint32), ("offset", c_uint32), ("bytes", c_uint32)]
+
+
+class Columns(ctypes.Structure):
+    """struct lsm_columns, without its flexible array data"""
+
+    _fields_ = [("rows", c_size_t), ("nr", c_size_t)]
+
+
+GatherBatch = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint, c_void_p)
+
+
+class Gather(ctypes.Structure):
+    """struct lsm_gather"""
+
+    _fields_ = [("fields", POINTER(Field)), ("nr_fields", c_size_t), ("ranges", POINTER(Range)),
+                ("nr_ranges", c_size_t), ("rows_max", c_size_t), ("batch", GatherBatch),
+                ("context", c_void_p)]
+
+
+class Stat(ctypes.Structure):
+    """struct lsmem_stat"""
+
+    _fields_ = [("size", c_uint32), ("flags", c_uint32),
+                *((name, c_uint64) for name in (
+                    "capacity", "live_bytes", "seglets", "free_seglets", "handles_max", "handles_used",
+                    "segments", "segments_cleaned", "appended_bytes", "relocated_bytes",
+                    "durable_bytes", "stalls", "stall_ns", "segments_compacted"))]
+
+
+# Functions that return 0, a count, or a negative errno, and their arguments
+_CALLS = {
+    "lsm_open": (c_char_p, c_uint, POINTER(c_void_p)),
+    "lsm_alloc": (c_void_p, c_void_p, c_size_t, c_uint, POINTER(c_uint64), POINTER(c_uint64)),
+    "lsm_replace": (c_void_p, c_uint64, c_void_p, c_size_t, c_uint, POINTER(c_uint64)),
+    "lsm_free": (c_void_p, c_uint64, c_uint, POINTER(c_uint64)),
+    "lsm_vector": (c_void_p, c_void_p, c_size_t, c_uint, POINTER(c_size_t)),
+    "lsm_sync": (c_void_p, c_uint32),
+    "lsm_stat": (c_void_p, POINTER(Stat)),
+    "lsm_scan_explain": (c_void_p, POINTER(Scan), POINTER(Explain)),
+    "lsm_scan_aggregate": (c_void_p, POINTER(Scan), POINTER(Question), POINTER(c_void_p),
+                           POINTER(ScanResult)),
+    "lsm_scan_columns": (c_void_p, POINTER(Scan), POINTER(Gather), POINTER(Counts),
+                         POINTER(ScanResult)),
+    "lsm_aggregate_counts": (c_void_p, POINTER(Counts)),
+    "lsm_aggregate_total": (c_void_p, c_size_t, POINTER(Total)),
+    "lsm_aggregate_group": (c_void_p, c_size_t, POINTER(Value), POINTER(c_uint64), POINTER(Total)),
+}
+
+
+def check(returned: Any, what: str) -> Any:
+    """@returned, which is no error; @what: the function, for the exception."""
+    if returned >= 0:
+        return returned
+    if returned == -errno.ECANCELED:
+        raise Revoked(errno.ECANCELED, what)
+    raise Error(-returned, what)
+
+
+def _load() -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL("liblsmem.so.0")
+    except OSError as error:
+        raise ImportError(f"lsmem: the library of lsmem cannot be loaded: {error}") from error
+    try:
+        for name, arguments in _CALLS.items():
+            function = getattr(library, name)
+            function.argtypes = arguments
+            function.restype = c_int
+            function.errcheck = lambda returned, _function, _arguments, what=name: check(returned, what)
+        library.lsm_read.argtypes = (c_void_p, c_uint64, c_void_p, c_size_t, c_uint32, POINTER(Object))
+        library.lsm_read.restype = ctypes.c_ssize_t
+        library.lsm_read.errcheck = lambda returned, _function, _arguments: check(returned, "lsm_read")
+        library.lsm_explain_text.argtypes = (POINTER(Explain), c_char_p, c_size_t)
+        library.lsm_explain_text.restype = c_int
+        library.lsm_fd.argtypes = (c_void_p,)
+        library.lsm_fd.restype = c_int
+        for name in ("lsm_close", "lsm_aggregate_destroy", "lsm_columns_free"):
+            getattr(library, name).argtypes = (c_void_p,)
+            getattr(library, name).restype = None
+    except AttributeError as error:
+        raise ImportError(f"lsmem: the installed liblsmem is too old: {error}") from error
+    return library
+
+
+lib = _load()

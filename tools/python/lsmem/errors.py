@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+"""Errors of liblsmem as exceptions, and modules that need not be there."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+from typing import Any, Optional
+
+
+# What the words of the system hide
+_WORDS = {errno.EILSEQ: "the object has another version than was expected",
+          errno.ECANCELED: "the snapshot was revoked; batches so far are not all",
+          errno.ESTALE: "the object was freed"}
+
+
+class Error(OSError):
+    """A call of liblsmem has failed; errno says why.
+
+    version: of EILSEQ (another version was expected): the present version of the object, else None.
+    """
+
+    def __init__(self, number: int, what: str, version: Optional[int] = None) -> None:
+        super().__init__(number, f"{what}: {_WORDS.get(number) or os.strerror(number)}")
+        self.version = version
+
+
+class Revoked(Error):
+    """A snapshot was revoked, because the scan was too slow: what it has given is not all. ECANCELED."""
+
+
+def wanted(name: str, purpose: str) -> Any:
+    """The module @name, which is optional."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"lsmem: {purpose} needs {name}, which cannot be imported ({error}): "
+                          f"pip install {name}") from error

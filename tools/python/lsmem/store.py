@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+"""A store and its objects."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence, TypedDict, Union
+
+from . import _lib, aggregate
+from .errors import Error, wanted
+from .fields import Field, parse_columns, parse_where
+from .scan import Explain, Result, Run, Scan, native_scan
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Unpack
+
+    import numpy
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+# Room for an object whose length is not known
+_FIRST_BYTES = 4096
+# Objects of a call that allocates many
+_MANY = 4096
+
+
+class Allocated(NamedTuple):
+    """A new object."""
+
+    handle: int
+    version: int
+
+
+class Object(NamedTuple):
+    """Bytes of an object, and what it is: struct lsm_object."""
+
+    data: bytes
+    version: int
+    length: int
+    table: int
+
+
+class Which(TypedDict, total=False):
+    """Which objects a scan looks at, and how: struct lsm_scan. All are optional."""
+
+    table: Optional[int]
+    length_min: int
+    length_max: int
+    version_min: int
+    version_max: int
+    index_first: int
+    index_end: int
+    handles: Optional[Union[Sequence[int], "numpy.ndarray"]]
+    plan: str
+    exact: bool
+    threads: int
+    kept_max: int
+    time_ms: int
+
+
+def _bytes_of(data: ReadableBuffer) -> bytes:
+    return data if isinstance(data, bytes) else memoryview(data).tobytes()
+
+
+class Store:
+    """An open store, from open(). Calls can be made by many threads at once, but for close()."""
+
+    def __init__(self, path: Union[str, os.PathLike[str], None] = None, *, readonly: bool = False,
+                 windows: bool = True) -> None:
+        """Opens @path, by default /dev/lsmem. Without @windows, reads are system calls."""
+        self._open: Optional[ctypes.c_void_p] = None
+        self._runs: weakref.WeakSet[Run] = weakref.WeakSet()
+        lsm = ctypes.c_void_p()
+        flags = (_lib.RDONLY if readonly else 0) | (0 if windows else _lib.NO_WINDOWS)
+        _lib.lib.lsm_open(None if path is None else os.fsencode(path), flags, lsm)
+        self._open = lsm
+
+    @property
+    def _lsm(self) -> ctypes.c_void_p:
+        if self._open is None:
+            raise ValueError("the store is closed")
+        return self._open
+
+    def close(self) -> None:
+        """Closes the store. Scans that are under way fail; batches that were given stay."""
+        lsm, self._open = self._open, None
+        if lsm:
+            for run in list(self._runs):
+                run.close()
+            _lib.lib.lsm_close(lsm)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return int(_lib.lib.lsm_fd(self._lsm))
+
+    # ---- Objects ----
+
+    def alloc(self, data: ReadableBuffer, *, table: int = 0, durable: bool = False) -> Allocated:
+        """Allocates an object with the bytes @data."""
+        handle, version, copy = ctypes.c_uint64(), ctypes.c_uint64(), _bytes_of(data)
+        _lib.lib.lsm_alloc(self._lsm, copy, len(copy), _flags(durable=durable, table=table), handle, version)
+        return Allocated(handle.value, version.value)
+
+    def alloc_many(self, objects: numpy.ndarray, *, table: int = 0, durable: bool = False) -> numpy.ndarray:
+        """Allocates an object for each item of an array, or each row of one with two dimensions.
+
+        Returns the handles. If that fails, those that were allocated are freed, and the first error is raised.
+        """
+        np = wanted("numpy", "alloc_many()")
+        items = np.ascontiguousarray(objects)
+        if items.ndim not in (1, 2) or items.dtype.hasobject:
+            raise ValueError("alloc_many() takes an array of one or two dimensions, of values")
+        width = items.itemsize * (items.shape[1] if items.ndim == 2 else 1)
+        handles: numpy.ndarray = np.empty(len(items), "u8")
+        for first in range(0, len(items), _MANY):
+            ops = _ops(np, min(_MANY, len(items) - first), _lib.OP_ALLOC)
+            ops["data"] = items.ctypes.data + width * np.arange(first, first + len(ops), dtype="u8")
+            ops["length"] = width
+            ops["table"] = table
+            error = self._vector(ops, durable)
+            done = ops["handle"][ops["result"] == 0]
+            handles[first:first + len(done)] = done
+            if error:
+                undo = _ops(np, first + len(done), _lib.OP_FREE)
+                undo["handle"] = handles[:len(undo)]
+                self._vector(undo, False)
+                raise error
+        return handles
+
+    def _vector(self, ops: numpy.ndarray, durable: bool) -> Optional[Error]:
+        """Carries out operations; what was not tried has failed, too. Returns the first error."""
+        done = ctypes.c_size_t()
+        try:
+            _lib.lib.lsm_vector(self._lsm, ops.ctypes.data, len(ops), _flags(durable=durable), done)
+        except Error as error:
+            ops["result"][done.value:] = -(error.errno or errno.EIO)
+            return error
+        failed = ops["result"][ops["result"] != 0]
+        return Error(-int(failed[0]), "lsm_vector") if len(failed) else None
+
+    def get(self, handle: int, length: Optional[int] = None, offset: int = 0) -> Object:
+        """Bytes of an object, at most @length, from @offset on, with its version and table."""
+        found = _lib.Object()
+        room = _FIRST_BYTES if length is None else min(length, _lib.OBJECT_MAX)
+        while True:
+            buffer = (ctypes.c_char * room)()
+            got = _lib.lib.lsm_read(self._lsm, handle, buffer, room, offset, found)
+            if length is not None or got == found.length - offset:
+                return Object(ctypes.string_at(buffer, got), found.version, found.length, found.table)
+            # It may have grown since.
+            room = found.length - offset
+
+    def read(self, handle: int, length: Optional[int] = None, offset: int = 0) -> bytes:
+        """Bytes of an object, all of one version."""
+        return self.get(handle, length, offset).data
+
+    def read_into(self, handle: int, buffer: WriteableBuffer, offset: int = 0) -> int:
+        """Copies bytes of an object, from @offset on, to a buffer; returns how many."""
+        target = memoryview(buffer).cast("B")
+        room = (ctypes.c_char * len(target)).from_buffer(target)
+        return int(_lib.lib.lsm_read(self._lsm, handle, room, len(target), offset, None))
+
+    def replace(self, handle: int, data: ReadableBuffer, *, expect: Optional[int] = None,
+                durable: bool = False) -> int:
+        """Replaces an object, with @expect only if that is its version; returns its new version."""
+        copy, version = _bytes_of(data), ctypes.c_uint64(expect or 0)
+        with _Expecting(version):
+            _lib.lib.lsm_replace(self._lsm, handle, copy, len(copy), _flags(durable, expect), version)
+        return version.value
+
+    def free(self, handle: int, *, expect: Optional[int] = None, durable: bool = False) -> None:
+        """Frees an object, with @expect only if that is its version."""
+        version = ctypes.c_uint64(expect or 0)
+        with _Expecting(version):
+            _lib.lib.lsm_free(self._lsm, handle, _flags(durable, expect), version)
+
+    def sync(self, timeout_ms: int = 0) -> None:
+        """Waits until all changes so far are durable."""
+        _lib.lib.lsm_sync(self._lsm, timeout_ms)
+
+    def stat(self) -> dict[str, int]:
+        """The counters of struct lsmem_stat."""
+        stat = _lib.Stat()
+        _lib.lib.lsm_stat(self._lsm, stat)
+        return {field[0]: getattr(stat, field[0]) for field in stat._fields_[2:]}
+
+    # ---- Scans ----
+
+    def scan(self, columns: Mapping[str, str], where: Union[str, Iterable[str]] = (), *, rows: int = 0,
+             ahead: int = 64, **which: Unpack[Which]) -> Scan:
+        """A scan of fields, by the names that the columns are to have: see fields.py for fields and @where.
+
+        Batches have up to @rows objects, by default 65536 or what 1 MiB has room for. The scan is at most @ahead batches ahead of its
+        consumer, 0: no bound. An exact scan waits no longer than its snapshot stands, so a slow consumer
+        needs room for all.
+        """
+        fields = parse_columns(columns)
+        return Scan(self._begin, fields, parse_where(where, fields), which, rows, ahead)
+
+    def _begin(self, call: Callable[[Any, Any], Result], ahead: int) -> Run:
+        run = Run(self._lsm, call, ahead)
+        self._runs.add(run)
+        return run
+
+    def aggregate(self, measures: Mapping[str, str], group: Optional[str] = None,
+                  where: Union[str, Iterable[str]] = (), *, groups_max: int = 0,
+                  **which: Unpack[Which]) -> aggregate.Aggregate:
+        """Count, sum, min, max and average of fields, for each value of the field @group, or in all."""
+        fields = {name: Field.parse(text) for name, text in measures.items()}
+        return aggregate.compute(self._lsm, Field.parse(group) if group else None, fields,
+                                 parse_where(where, fields), groups_max, which)
+
+    def explain(self, **which: Unpack[Which]) -> Explain:
+        """Estimates what the plans of a scan cost."""
+        explain = _lib.Explain()
+        scan, _kept = native_scan(which)
+        _lib.lib.lsm_scan_explain(self._lsm, scan, explain)
+        return Explain.of(explain)
+
+
+class _Expecting:
+    """Tells an exception the version that the kernel has written to @version."""
+
+    def __init__(self, version: ctypes.c_uint64) -> None:
+        self._version = version
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        if isinstance(error, Error) and error.errno == errno.EILSEQ:
+            error.version = self._version.value
+
+
+def _flags(durable: bool, expect: Optional[int] = None, table: int = 0) -> int:
+    if not 0 <= table < 1 << 16:
+        raise ValueError(f"table {table}")
+    return (_lib.DURABLE if durable else 0) | (_lib.EXPECT if expect is not None else 0) | table << 16
+
+
+def _ops(np: Any, nr: int, op: int) -> numpy.ndarray:
+    """Operations for lsm_vector(): struct lsmem_op."""
+    ops: numpy.ndarray = np.zeros(nr, [("size", "u4"), ("op", "u4"), ("flags", "u4"), ("result", "i4"),
+                           ("handle", "u8"), ("version", "u8"), ("data", "u8"), ("length", "u4"),
+                           ("table", "u4"), ("offset", "u4"), ("object_length", "u4")])
+    ops["size"] = _lib.OP_BYTES
+    ops["op"] = op
+    return ops
+
+
+def open(path: Union[str, os.PathLike[str], None] = None, *, readonly: bool = False,  # pylint: disable=redefined-builtin
+         windows: bool = True) -> Store:
+    """Opens a store: see class Store. Used in a with statement, it is closed at the end."""
+    return Store(path, readonly=readonly, windows=windows)
