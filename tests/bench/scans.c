@@ -17,7 +17,8 @@
  *	ask QUESTION THREADS	enum question, of the objects in log order
  *	plain QUESTION THREADS	of columns in arrays; not ALL
  *	columns		write the columns to a file for other programs: u64, u64, u32
- *	beside MS	begin to scan in log order on the last processor, each so many milliseconds; 0: one after the other
+ *	beside MS PLAIN	begin to scan in log order on the last processor, each so many milliseconds; 0: one after the
+ *				other; PLAIN 1: no scan, but sums of an array, which have nothing to do with the store
  *	alone		end that
  */
 #include <errno.h>
@@ -35,6 +36,7 @@
 
 #define ONE_BY_ONE	5
 #define OTHER_BYTES	(128u << 20)
+#define REFUSED_NS	10000000u	/* until the next try */
 #define THREADS_MAX	64u
 #define GROUPS		100u
 #define PICK_OFFSET	20u
@@ -206,6 +208,7 @@ struct slice {
 
 static struct slice slices[THREADS_MAX];
 static uint64_t *array;		/* as many bytes as all objects */
+static uint64_t array_words;
 static uint64_t *values;	/* of object n */
 static uint64_t *groups;
 static uint32_t *picks;
@@ -283,15 +286,21 @@ static uint64_t in_slices(void (*work)(struct slice *slice), uint64_t nr, uint32
 	return sum;
 }
 
+static void make_array(const struct bench *bench)
+{
+	array_words = nr_handles * bench->size / 8;
+	if (!array)
+		array = get_memory(array_words * 8, 64);
+}
+
 static void order_array(const struct bench *bench, uint32_t threads)
 {
-	uint64_t words = nr_handles * bench->size / 8, sum, time;
+	uint64_t sum, time;
 
-	if (!array)
-		array = get_memory(words * 8, 64);
+	make_array(bench);
 	empty_cache();
 	time = now_ns();
-	sum = in_slices(sum_array, words, threads);
+	sum = in_slices(sum_array, array_words, threads);
 	answer(now_ns() - time, sum);
 }
 
@@ -435,8 +444,10 @@ static void order_ask(uint32_t question, uint32_t threads)
  * @wake: @over is set
  * @over: end
  * @period_ns: from one begin to the next
+ * @plain: sum an array instead
  * @scans: that stood
  * @revoked: that did not
+ * @refused: no snapshot, because too little memory was free
  * @ns: of @scans, together
  */
 static struct beside {
@@ -445,8 +456,10 @@ static struct beside {
 	pthread_cond_t wake;
 	bool over;
 	uint64_t period_ns;
+	bool plain;
 	uint64_t scans;
 	uint64_t revoked;
+	uint64_t refused;
 	uint64_t ns;
 } beside = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -464,6 +477,13 @@ static bool wait_until(uint64_t until)
 	return !over;
 }
 
+/* Takes a processor and the memory as a scan does.  Return: 0. */
+static int sum_plainly(uint64_t *sum)
+{
+	*sum = sum_words((const uint8_t *)array, array_words);
+	return 0;
+}
+
 static void *scan_beside(void *argument)
 {
 	uint64_t begin, next = now_ns(), sum;
@@ -473,27 +493,35 @@ static void *scan_beside(void *argument)
 	while (wait_until(next)) {
 		begin = now_ns();
 		next = begin + beside.period_ns;
-		ret = ask(GROUP, 1, &sum);
-		if (ret && ret != -ECANCELED)
+		ret = beside.plain ? sum_plainly(&sum) : ask(GROUP, 1, &sum);
+		if (ret && ret != -ECANCELED && ret != -ENOSPC)
 			fail("scan", -ret);
-		beside.revoked += !!ret;
+		/* Cleaners are behind the writer: a snapshot would make it wait. */
+		if (ret == -ENOSPC && beside.period_ns < REFUSED_NS)
+			next = begin + REFUSED_NS;
+		beside.refused += ret == -ENOSPC;
+		beside.revoked += ret == -ECANCELED;
 		beside.scans += !ret;
 		beside.ns += ret ? 0 : now_ns() - begin;
 	}
 	return argument;
 }
 
-static void order_beside(double ms)
+static void order_beside(const struct bench *bench, double ms, bool plain)
 {
 	pthread_condattr_t clock;
 
+	if (plain)
+		make_array(bench);
 	pthread_condattr_init(&clock);
 	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	pthread_cond_init(&beside.wake, &clock);
 	beside.over = false;
 	beside.period_ns = (uint64_t)(ms * 1e6);
+	beside.plain = plain;
 	beside.scans = 0;
 	beside.revoked = 0;
+	beside.refused = 0;
 	beside.ns = 0;
 	if (pthread_create(&beside.thread, NULL, scan_beside, NULL))
 		fail("thread", EAGAIN);
@@ -507,8 +535,8 @@ static void order_alone(void)
 	pthread_cond_signal(&beside.wake);
 	pthread_mutex_unlock(&beside.lock);
 	pthread_join(beside.thread, NULL);
-	printf("{\"scans\": %" PRIu64 ", \"revoked\": %" PRIu64 ", \"ms\": %.3f}\n", beside.scans, beside.revoked,
-	       beside.scans ? (double)beside.ns / 1e6 / (double)beside.scans : 0);
+	printf("{\"scans\": %" PRIu64 ", \"revoked\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"ms\": %.3f}\n",
+	       beside.scans, beside.revoked, beside.refused, beside.scans ? (double)beside.ns / 1e6 / (double)beside.scans : 0);
 }
 
 /* Replaces random objects until the end of the round. */
@@ -558,8 +586,8 @@ static bool scan_order(struct bench *bench, const char *verb, const double *argu
 		order_plain(question, last);
 	else if (!strcmp(verb, "columns") && !nr)
 		order_columns();
-	else if (!strcmp(verb, "beside") && nr == 1)
-		order_beside(arguments[0]);
+	else if (!strcmp(verb, "beside") && nr == 2)
+		order_beside(bench, arguments[0], last);
 	else if (!strcmp(verb, "alone") && !nr)
 		order_alone();
 	else

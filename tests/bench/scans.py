@@ -155,31 +155,41 @@ def limits(rounds: Rounds) -> None:
 
 # ---- Writers beside a scan ---------------------------------------------------------------------
 
-def beside(rounds: Rounds) -> None:
-    """The rate of a writer while another processor scans, once a second and all the time."""
-    objects, mib = (20_000, 256) if rounds.quick else (OBJECTS, MIB)
+def _beside(player: Contestant, rounds: Rounds, batch: int, how: str) -> None:
+    """A writer with calls of @batch, and scans beside it."""
     seconds = rounds.seconds if rounds.quick else BESIDE_SECONDS
-    player = _player(objects, SIZE, mib)
-    told: dict[str, list[dict[str, float]]] = {"each second": [], "all the time": []}
+    told: dict[str, list[dict[str, float]]] = {"each second": [], "all the time": [], "plain": []}
 
-    def with_scans(name: str, ms: int) -> Callable[[], float]:
+    def with_scans(name: str, ms: int, plain: int) -> Callable[[], float]:
         def turn() -> float:
-            player.order("beside", ms)
+            player.order("beside", ms, plain)
             rate = player.round(seconds, 1)
             told[name].append(player.order("alone"))
             return rate
         return turn
-    rates = rounds.run({"alone": lambda: player.round(seconds, 1),
-                        "each second": with_scans("each second", 1000),
-                        "all the time": with_scans("all the time", 0)})
-    for name, target in (("each second", BESIDE_TARGET), ("all the time", None)):
+    player.order("batch", batch)
+    rates = rounds.run({"no scan": lambda: player.round(seconds, 1),
+                        "each second": with_scans("each second", 1000, 0),
+                        "plain": with_scans("plain", 0, 1),
+                        "all the time": with_scans("all the time", 0, 0)})
+    for name, base, versus, target in (("each second", "no scan", "no scan", BESIDE_TARGET),
+                                       ("all the time", "plain", "sums of an array instead", BESIDE_TARGET),
+                                       ("all the time", "no scan", "no scan", None)):
         scans_of = told[name][1:]
-        nr = sum(int(answer["scans"]) for answer in scans_of)
-        revoked = sum(int(answer["revoked"]) for answer in scans_of)
-        result("beside", f"one writer, scans {name}", rates[name], rates["alone"], "no scan", "op/s",
-               f"replaces of random objects of {SIZE} B, {objects} in a store of {mib} MiB, in calls of 64, on one "
-               f"processor; scans that group in log order on another: {nr} stood, {revoked} were revoked, "
+        nr, revoked, refused = (sum(int(answer[key]) for answer in scans_of)
+                                for key in ("scans", "revoked", "refused"))
+        result("beside", f"one writer, calls of {batch}, scans {name}", rates[name], rates[base], versus, "op/s",
+               f"{how}; {nr} scans stood, {revoked} were revoked, {refused} refused, "
                f"{max(answer['ms'] for answer in scans_of):.0f} ms at most", target)
+
+
+def beside(rounds: Rounds) -> None:
+    """The rate of a writer while another processor scans, once a second and all the time."""
+    objects, mib = (20_000, 256) if rounds.quick else (OBJECTS, MIB)
+    player = _player(objects, SIZE, mib)
+    for batch in (1, 64):
+        _beside(player, rounds, batch, f"replaces of random objects of {SIZE} B, {objects} in a store of {mib} MiB, on "
+                "one processor; scans that group, in log order, on another")
     player.close()
 
 
