@@ -73,6 +73,60 @@ scanned()
 	"$lsmemctl" scan lsmem --json "$@" | field "$expression"
 }
 
+# spread EXPRESSION OPTION ..: the same with spread
+spread()
+{
+	local expression=$1
+
+	shift
+	"$lsmemctl" spread lsmem --json "$@" 2> "$scratch/spread" | field "$expression"
+}
+
+# prices OPTION ..: number and price of each order, as they are at one version
+prices()
+{
+	scanned "[(r['group'], float(r['sum'])) for r in v['rows']]" --exact --sum f64@8 --group-by u32@0 "$@"
+}
+
+# lose_race: "lsmemctl spread" of all prices, while two orders are replaced between its choice of objects and its
+# first change. Print its exit status and result, what it says, and the prices of these orders
+lose_race()
+{
+	python3 - "$top/tools/lib/liblsmem.so.0" "$lsmemctl" <<- 'END'
+		import array, ctypes, fcntl, json, os, struct, subprocess, sys, termios, time
+		lib = ctypes.CDLL(sys.argv[1])
+		lsm = ctypes.c_void_p()
+		assert lib.lsm_open(b"/dev/lsmem", 0, ctypes.byref(lsm)) == 0
+		scan = [sys.argv[2], "scan", "lsmem", "--json", "--exact", "--sum", "f64@8", "--top", "2"]
+		handles = [int(top["handle"], 16) for top in json.loads(subprocess.check_output(scan))["top"]]
+		# Standard error takes the program's name, and the rest of the note that precedes the changes waits.
+		reader, writer = os.pipe()
+		size = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+		name = len("lsmemctl spread: ")
+		os.write(writer, b"." * (size - name))
+		spread = subprocess.Popen([sys.argv[2], "spread", "lsmem", "--json", "--add", "f64@8=1"], stderr=writer,
+					  stdout=subprocess.PIPE)
+		there = array.array("i", [0])
+		end = time.monotonic() + 60
+		while there[0] < size and time.monotonic() < end:
+		    fcntl.ioctl(reader, termios.FIONREAD, there)
+		    os.sched_yield()
+		assert there[0] == size and spread.poll() is None
+		data = struct.pack("<IIdi", 1, 1, 5000, -1)
+		for handle in handles:
+		    assert lib.lsm_replace(lsm, ctypes.c_uint64(handle), data, len(data), 0, None) == 0
+		os.close(writer)
+		said = b""
+		while part := os.read(reader, 4096):
+		    said += part
+		result = json.load(spread.stdout)
+		lib.lsm_close(lsm)
+		print(spread.wait(), result["selected"], result["changed"], result["lost"],
+		      b"2 objects were changed by others" in said,
+		      [float(top["value"]) for top in json.loads(subprocess.check_output(scan))["top"]])
+	END
+}
+
 # ---- Volatile stores --------------------------------------------------------
 
 refused "create, size too small for the kernel" 1 "128M to 1T" create --size 8M
@@ -148,6 +202,51 @@ ok "scan, explained" sh -c "'$lsmemctl' scan lsmem --explain | grep -q '^[* ] lo
 is "scan, explained, JSON" "$("$lsmemctl" scan lsmem --explain --json --plan log |
 	field "(v['plan'], v['objects'], sorted(v['cost_ns']))")" "('log', 150, ['log', 'table'])"
 refused "scan of a block store" 1 "lsmemb0" scan lsmemb0
+
+orders="orders = [i for i in range(150) if i % 50]"
+before=$(prices)
+is "spread, dry run" "$(spread "(v['dry_run'], v['selected'], v['changed'], v['short'])" --set f64@8=1.5 \
+	--where 'u32@4=3' --table 5 --dry-run)" "(True, 19, 0, 0)"
+is "spread, dry run, as text" "$("$lsmemctl" spread lsmem --set f64@8=1.5 -w 'u32@4=3' -t 5 -n)" \
+	"19 objects would be changed, 0 are too short"
+is "a dry run changes nothing" "$(prices)" "$before"
+is "spread, set" "$(spread "(v['dry_run'], v['selected'], v['changed'], v['lost'], v['gone'], v['beyond'])" \
+	--set f64@8=1.5 --where 'u32@4=3' --table 5 --threads 2)" "(False, 19, 19, 0, 0, 0)"
+is "values after it" "$(prices)" "$(python3 -c "$orders
+print([(i, 1.5 if i % 7 == 3 and i % 10 else i / 4) for i in orders])")"
+is "spread, scale, as text" "$("$lsmemctl" spread lsmem --scale f64@8=-2 --where 'u32@0>=100' 2> "$scratch/err" |
+	sed 's/, [0-9.]* s$//')" "49 of 49 objects changed, 0 freed, 3 too short"
+ok "it says how to go on" grep -q 'and --resume [1-9][0-9]*$' "$scratch/err"
+is "values after it" "$(prices --where 'u32@0>=100')" "$(python3 -c "$orders
+print([(i, -2 * (1.5 if i % 7 == 3 and i % 10 else i / 4)) for i in orders if i > 100])")"
+spread v --set f64@8=0 > /dev/null
+resume=$(spread "v['resume']" --share f64@8=1000 --weight u32@0 --table 5)
+is "spread, share" "$(prices)" "$(python3 -c "$orders
+all = sum(i for i in orders if i % 10)
+print([(i, 1000 * (i / all) if i % 10 else 0.0) for i in orders])")"
+is "it goes on with the others" "$(spread "(v['selected'], v['changed'], v['resume'])" --share f64@8=1000 \
+	--weight u32@0 --resume "$resume")" "(12, 12, '$resume')"
+is "values after it" "$(prices)" "$(python3 -c "$orders
+all = sum(i for i in orders if i % 10)
+print([(i, 1000 * (i / all)) for i in orders])")"
+is "shares of integers are rounded" "$(spread "(v['changed'], v['weights'], v['given'])" --share u32@4=100 --table 6)" \
+	"(15, 15, 90)"
+resume=$(spread "v['resume']" --add u32@4=1000 --table 6)
+spread v --add u32@4=1000 --resume "$resume" > /dev/null
+is "an addition goes on" "$(scanned "(v['rows'][0]['min'] >= 1000, v['rows'][0]['max'] < 2000)" --sum u32@4)" "(True, True)"
+run "$lsmemctl" spread lsmem --add u32@4=-2000
+is "spread, beyond the type: exit status" "$status" 1
+ok "spread, beyond the type: says so" grep -q '150 objects have no number there, or would have one beyond' "$scratch/err"
+is "spread, beyond the type: as before" "$(scanned "v['rows'][0]['min'] >= 1000" --sum u32@4)" True
+spread v --set f64@8=1000 > /dev/null
+is "spread, others change objects meanwhile" "$(lose_race)" "1 147 145 2 True [5000.0, 5000.0]"
+spread v --set u32@4=0 > /dev/null
+refused "spread, weights are all 0" 1 "all are 0" spread lsmem --share f64@8=1 --weight u32@4
+refused "spread of a block store" 1 "lsmemb0" spread lsmemb0 --set u32@0=1
+snapshots=$(value limits/snapshots_max)
+echo 0 > "$sys/limits/snapshots_max"
+refused "spread without a snapshot" 1 "limits/snapshots_max" spread lsmem --set u32@0=1
+echo "$snapshots" > "$sys/limits/snapshots_max"
 is "clean of a store without segments" "$("$lsmemctl" clean lsmemb0 --json | field "v['asked']")" 0
 is "clean --compact" "$(clean_objects --compact)" "compact True True True True"
 is "clean" "$(clean_objects)" "clean True True True True"

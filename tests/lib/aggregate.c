@@ -619,6 +619,21 @@ static bool carries_right(void)
 	return lsm_exact_value(&all) > 0;
 }
 
+/* Infinities of one sign are the sum, those of both have none. */
+static bool infinities_right(void)
+{
+	struct lsm_exact plus = { 0 }, minus = { 0 };
+
+	lsm_exact_add(&plus, (double)INFINITY);
+	lsm_exact_add(&plus, -1);
+	lsm_exact_add(&minus, -(double)INFINITY);
+	lsm_exact_add(&minus, 1);
+	CHECK(lsm_exact_value(&plus) == (double)INFINITY);
+	CHECK(lsm_exact_value(&minus) == -(double)INFINITY);
+	lsm_exact_merge(&plus, &minus);
+	return isnan(lsm_exact_value(&plus));
+}
+
 /* ---- Edges -------------------------------------------------------------------- */
 
 static void test_edges(void)
@@ -752,6 +767,7 @@ int main(void)
 	test_edges();
 	tap_ok(zeroes_equal(), "zeroes of both signs are equal");
 	tap_ok(carries_right(), "carries");
+	tap_ok(infinities_right(), "infinities");
 	for (level = 0; level < 3; level++) {
 		kernels = lsm_kernels_get(level);
 		if (!kernels) {

@@ -14,7 +14,7 @@ field()
 
 refused "no command" 2 "usage: lsmemctl"
 refused "unknown command" 2 "unknown command 'frobnicate'" frobnicate
-for command in create destroy list stat top clean sync scan backups tier pages check format; do
+for command in create destroy list stat top clean sync scan spread backups tier pages check format; do
 	ok "$command --help" sh -c "'$lsmemctl' $command --help | grep -q '^usage: lsmemctl $command'"
 	refused "$command with an unknown option" 2 "unknown option --frobnicate" \
 		"$command" --frobnicate
@@ -48,6 +48,22 @@ refused "scan, no table" 2 "below 4096" scan lsmem --table 4096
 refused "scan, no plan" 2 "auto, table or log" scan lsmem --plan lookup
 refused "scan, no threads" 2 "from 1 to 64" scan lsmem --threads 0
 refused "scan, top of nothing" 2 "of which --sum" scan lsmem --top 3
+refused "spread of nothing" 2 "what is to become of the values" spread lsmem
+refused "spread, twice" 2 "one of --set" spread lsmem --set u32@0=1 --add u32@0=1
+for change in u32@0 u32@0=-1 u32@0=4294967296 u64@0=x "f64@0=" f64@0=inf u32@0x2=1 u16@0=1; do
+	refused "spread, set '$change'" 2 "write u32@4=1" spread lsmem --set "$change"
+done
+refused "spread, scale by no number" 2 "write u32@4=1" spread lsmem --scale u32@0=nan
+refused "spread, share beyond the type" 2 "write u32@4=1" spread lsmem --share u64@0=9223372036854775808
+refused "spread, no weight" 2 "write u32@4, i64@0" spread lsmem --share f64@0=1 --weight f64@0x2
+refused "spread, weight without shares" 2 "only with --share" spread lsmem --add f64@0=1 --weight f64@8
+refused "spread, weight of decimals" 2 "a weight of integers" spread lsmem --share u32@0=1 --weight f64@8
+for resume in 0 5/5 /5 x 5x; do
+	refused "spread, resume '$resume'" 2 "has printed" spread lsmem --add f64@0=1 --resume "$resume"
+done
+for resume in 5 5/ 5/x /1.5 0/1.5; do
+	refused "spread, resume '$resume' of shares" 2 "has printed" spread lsmem --share f64@0=1 --resume "$resume"
+done
 
 if [ ! -e /sys/module/lsmem ]; then
 	refused "list, no module" 1 "modprobe lsmem" list
@@ -60,6 +76,7 @@ if [ ! -e /sys/module/lsmem ]; then
 	refused "clean, no module" 1 "modprobe lsmem" clean lsmem
 	refused "sync, no module" 1 "modprobe lsmem" sync lsmem
 	refused "scan, no module" 1 "modprobe lsmem" scan lsmem
+	refused "spread, no module" 1 "modprobe lsmem" spread lsmem --set u32@0=1
 	refused "destroy, no module" 1 "modprobe lsmem" destroy lsmem
 fi
 

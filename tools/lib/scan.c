@@ -39,6 +39,7 @@ int lsm_batch_deliver(struct lsm_worker *worker)
 	int ret;
 
 	worker->nr_rows = 0;
+	worker->row_bytes = 0;
 	worker->used = 0;
 	if (!nr)
 		return 0;

@@ -54,6 +54,7 @@ struct lsm_run {
  * @nr: number of the thread
  * @rows: the batch
  * @nr_rows: entries of @rows
+ * @row_bytes: bytes of these, in log order
  * @buffer: bytes of rows that are not used in place
  * @room: bytes at @buffer
  * @used: of these
@@ -66,6 +67,7 @@ struct lsm_worker {
 	unsigned int nr;
 	struct lsm_row *rows;
 	size_t nr_rows;
+	size_t row_bytes;
 	uint8_t *buffer;
 	size_t room;
 	size_t used;

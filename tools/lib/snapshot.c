@@ -22,8 +22,11 @@
 
 /* Dead entries are walked over for so many bytes; over more, a trial is faster. */
 #define WALK_MAX	1024u
-/* Bits whose entries are fetched ahead */
-#define AHEAD		12u
+/* Bits whose entries are fetched ahead, and how much of each at most */
+#define AHEAD		24u
+#define FETCH_MAX	2048u
+/* A batch has not many more bytes than this: they were fetched ahead, and are to be found in the nearest cache. */
+#define BATCH_BYTES	16384u
 #define BIT_BYTES	(LSMEM_ALIGN << LSMEM_LIVEMAP_SHIFT)
 #define WORDS		(LSMEM_SEGLET_BYTES / BIT_BYTES / 64)
 
@@ -332,7 +335,8 @@ static int add_row(struct lsm_worker *worker, uint32_t seglet, uint32_t offset,
 		worker->result.copied++;
 	}
 	worker->nr_rows++;
-	return 0;
+	worker->row_bytes += bytes;
+	return worker->row_bytes < BATCH_BYTES ? 0 : lsm_batch_deliver(worker);
 }
 
 /* Adds the numbers of the bits of @word, the lowest of which is @first, to @bits.  Return: how many. */
@@ -345,27 +349,63 @@ static uint32_t spread(uint64_t word, uint32_t first, uint16_t *bits)
 	return nr;
 }
 
+/*
+ * Lists the bits of a seglet in @bits, and behind them those of the next seglet whose entries are to be fetched while
+ * the last ones of this are looked at.  Return: how many this seglet has.
+ */
+static uint32_t list_bits(const struct lsm_run *run, uint32_t seglet, uint16_t *bits)
+{
+	const uint64_t *livemap = run->snapshot->livemap + (size_t)seglet * WORDS;
+	uint32_t words = seglet + 1 < run->lsm->nr_seglets ? 2 * WORDS : WORDS, nr = 0, end, i;
+
+	for (i = 0; i < WORDS; i++)
+		nr += spread(livemap[i], i * 64, bits + nr);
+	for (end = nr; nr && i < words && end <= nr + AHEAD; i++)
+		end += spread(livemap[i], i * 64, bits + end);
+	for (; nr && end <= nr + AHEAD; end++)
+		bits[end] = bits[end - 1];
+	return nr;
+}
+
+/* How much of an entry is to be fetched. */
+static uint32_t fetch_bytes(const struct lsm_scan *scan)
+{
+	return scan->prefix && scan->prefix < FETCH_MAX ? scan->prefix + LSMEM_LONG_BYTES : FETCH_MAX;
+}
+
+/*
+ * Fetches up to @bytes of the entry at @bit into the cache, but not of the next one, at @next.  In line, because
+ * compilers leave out calls of a function that only fetches.
+ */
+static inline __attribute__((always_inline)) void fetch(const uint8_t *base, uint32_t bit, uint32_t next,
+							uint32_t bytes)
+{
+	uint32_t at;
+
+	base += (size_t)bit * BIT_BYTES;
+	__builtin_prefetch(base);
+	__builtin_prefetch(base + LSM_CACHE_LINE);
+	if (bytes > (next - bit) * BIT_BYTES)
+		bytes = (next - bit) * BIT_BYTES;
+	for (at = 2 * LSM_CACHE_LINE; at < bytes + BIT_BYTES; at += LSM_CACHE_LINE)
+		__builtin_prefetch(base + at);
+}
+
 static int scan_seglet(struct lsm_worker *worker, uint32_t seglet)
 {
 	const struct lsm_run *run = worker->run;
-	const uint64_t *livemap = run->snapshot->livemap + (size_t)seglet * WORDS;
 	const uint8_t *base = lsm_seglet_bytes(run->lsm, seglet);
 	/* An entry that ends there is known; at first none is. */
-	uint32_t known = LSMEM_SEGLET_BYTES, nr = 0, i, offset;
-	uint16_t bits[WORDS * 64 + AHEAD];
+	uint32_t known = LSMEM_SEGLET_BYTES, bytes = fetch_bytes(run->scan), nr, i, offset;
+	/* A word of the next seglet can have more bits than are needed. */
+	uint16_t bits[WORDS * 64 + AHEAD + 64];
 	struct lsmem_entry entry;
 	uint64_t handle;
 	int ret;
 
-	for (i = 0; i < WORDS; i++)
-		nr += spread(livemap[i], i * 64, bits + nr);
-	for (i = 0; nr && i < AHEAD; i++)
-		bits[nr + i] = bits[nr - 1];
+	nr = list_bits(run, seglet, bits);
 	for (i = 0; i < nr; i++) {
-		const uint8_t *ahead = base + (size_t)bits[i + AHEAD] * BIT_BYTES;
-
-		__builtin_prefetch(ahead);
-		__builtin_prefetch(ahead + LSM_CACHE_LINE);
+		fetch(base, bits[i + AHEAD - 1], bits[i + AHEAD], bytes);
 		offset = find_entry(worker, seglet, bits[i] * BIT_BYTES, known, &entry);
 		if (offset == LSMEM_SEGLET_BYTES || !lsmem_entry_sane(&entry))
 			return lsm_snapshot_stands(run) ? -ECANCELED : -EUCLEAN;

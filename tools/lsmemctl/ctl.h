@@ -35,7 +35,7 @@ struct ctl_command {
 };
 
 extern const struct ctl_command ctl_create, ctl_destroy, ctl_list, ctl_stat, ctl_sync, ctl_check,
-	ctl_format, ctl_top, ctl_clean, ctl_backups, ctl_tier, ctl_pages, ctl_scan;
+	ctl_format, ctl_top, ctl_clean, ctl_backups, ctl_tier, ctl_pages, ctl_scan, ctl_spread;
 
 /* main.c */
 extern bool ctl_json;

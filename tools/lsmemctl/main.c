@@ -15,7 +15,7 @@
 
 static const struct ctl_command *const commands[] = {
 	&ctl_create, &ctl_destroy, &ctl_list, &ctl_stat, &ctl_top, &ctl_clean, &ctl_sync,
-	&ctl_scan, &ctl_backups, &ctl_tier, &ctl_pages, &ctl_check, &ctl_format,
+	&ctl_scan, &ctl_spread, &ctl_backups, &ctl_tier, &ctl_pages, &ctl_check, &ctl_format,
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
@@ -30,7 +30,7 @@ static void vreport(const char *format, va_list args)
 }
 
 /**
- * ctl_error - print an error: what failed, where, and what to do about it
+ * ctl_error - print an error: what failed, where, and what to do about it; or a note
  * @format: as printf(), one line without a newline
  * @...: for @format
  */

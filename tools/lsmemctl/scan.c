@@ -2,31 +2,25 @@
 /* lsmemctl scan: aggregate values of the objects of a store. */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <lsmem.h>
 #include <lsmem/lsmem_format.h>
 
-#include "ctl.h"
+#include "objects.h"
 
 #define COLUMNS_MAX	16u
-#define RANGES_MAX	16u
-#define PERCENT_EACH	0.1	/* seconds between two lines of progress */
 
-enum { TABLE, SUM, GROUP, WHERE, TOP, PLAN, THREADS, EXACT, EXPLAIN };
+enum { SUM = CTL_OBJECTS_OPTIONS, GROUP, TOP, PLAN, EXACT, EXPLAIN };
 
 static const struct ctl_option options[] = {
-	[TABLE]		= { "table", 't', true },
+	CTL_OBJECTS_OPTION_LIST,
 	[SUM]		= { "sum", 's', true },
 	[GROUP]		= { "group-by", 'g', true },
-	[WHERE]		= { "where", 'w', true },
 	[TOP]		= { "top", 0, true },
 	[PLAN]		= { "plan", 0, true },
-	[THREADS]	= { "threads", 0, true },
 	[EXACT]		= { "exact", 0, false },
 	[EXPLAIN]	= { "explain", 0, false },
 	{ 0 }
@@ -34,145 +28,25 @@ static const struct ctl_option options[] = {
 
 /**
  * struct request - what the command line asks for
- * @scan: which objects, and how
+ * @objects: which
  * @question: of them
  * @measures: of @question
  * @names: of the columns of @measures, as on the command line
- * @ranges: of @question
  * @group: of @question, if @grouped
  * @grouped: there is a --group-by
  * @explain: only say what the plans cost
- * @shown: time of the last line of progress
  */
 struct request {
-	struct lsm_scan scan;
+	struct ctl_objects objects;
 	struct lsm_question question;
 	struct lsm_measure measures[COLUMNS_MAX];
 	const char *names[COLUMNS_MAX];
-	struct lsm_range ranges[RANGES_MAX];
 	struct lsm_column group;
 	bool grouped;
 	bool explain;
-	double shown;
 };
 
 /* ---- The command line ------------------------------------------------------ */
-
-/* Parses TYPE@OFFSET, and with @many an x and a number of values, or x*, behind it. */
-static bool parse_column(const char *text, bool many, struct lsm_column *column, const char **end)
-{
-	static const char *const types[] = { NULL, "u32@", "u64@", "i64@", "f64@" };
-	unsigned long long number;
-	uint32_t type;
-	char *rest;
-
-	for (type = LSM_U32; type <= LSM_F64; type++)
-		if (!strncmp(text, types[type], 4))
-			break;
-	if (type > LSM_F64 || text[4] < '0' || text[4] > '9')
-		return false;
-	number = strtoull(text + 4, &rest, 10);
-	if (number >= LSMEM_OBJECT_MAX)
-		return false;
-	*column = (struct lsm_column){ .type = type, .offset = (uint32_t)number };
-	if (many && *rest == 'x') {
-		if (rest[1] == '*') {
-			column->nr = LSM_TO_END;
-			rest += 2;
-		} else {
-			number = strtoull(rest + 1, &rest, 10);
-			if (!number || number >= LSMEM_OBJECT_MAX)
-				return false;
-			column->nr = (uint32_t)number;
-		}
-	}
-	*end = rest;
-	return true;
-}
-
-static bool parse_value(uint32_t type, const char *text, union lsm_value *value)
-{
-	char *end;
-
-	errno = 0;
-	if (type == LSM_F64)
-		value->f64 = strtod(text, &end);
-	else if (type == LSM_I64)
-		value->i64 = strtoll(text, &end, 10);
-	else
-		value->u64 = strtoull(text, &end, 10);
-	/* A number that is too small for a double is one: the nearest. */
-	if (end == text || *end || (errno && type != LSM_F64))
-		return false;
-	if (type == LSM_F64)
-		return !isnan(value->f64);
-	return *text != '-' || type == LSM_I64 ? type != LSM_U32 || value->u64 <= UINT32_MAX : false;
-}
-
-/* Steps to the next value of the type, upwards or downwards.  False: there is none. */
-static bool step(uint32_t type, bool up, union lsm_value *value)
-{
-	uint64_t last = type == LSM_U32 ? UINT32_MAX : UINT64_MAX;
-
-	switch (type) {
-	case LSM_F64:
-		value->f64 = nextafter(value->f64, up ? (double)INFINITY : -(double)INFINITY);
-		return true;
-	case LSM_I64:
-		if (value->i64 == (up ? INT64_MAX : INT64_MIN))
-			return false;
-		value->i64 += up ? 1 : -1;
-		return true;
-	default:
-		if (value->u64 == (up ? last : 0))
-			return false;
-		value->u64 += up ? 1 : UINT64_MAX;
-		return true;
-	}
-}
-
-/* Parses COLUMN<VALUE, <=, >, >= or =. */
-static bool parse_where(const char *text, struct lsm_range *range)
-{
-	union lsm_value value;
-	const char *rest;
-	bool below, above, equal;
-	uint32_t type;
-
-	if (!parse_column(text, false, &range->column, &rest))
-		return false;
-	type = range->column.type;
-	below = *rest == '<';
-	above = *rest == '>';
-	rest += below || above;
-	equal = *rest == '=';
-	rest += equal;
-	if ((!below && !above && !equal) || !parse_value(type, rest, &value))
-		return false;
-	range->low.u64 = 0;
-	range->high.u64 = type == LSM_U32 ? UINT32_MAX : UINT64_MAX;
-	if (type == LSM_I64) {
-		range->low.i64 = INT64_MIN;
-		range->high.i64 = INT64_MAX;
-	} else if (type == LSM_F64) {
-		range->low.f64 = -(double)INFINITY;
-		range->high.f64 = (double)INFINITY;
-	}
-	if (!below)
-		range->low = value;
-	if (!above)
-		range->high = value;
-	/* Without a value below or above there is nothing in the range: turn it round. */
-	if ((below && !equal && !step(type, false, &range->high)) ||
-	    (above && !equal && !step(type, true, &range->low)) ||
-	    (type == LSM_F64 && !equal && isinf(value.f64) && below == (value.f64 < 0))) {
-		range->low = value;
-		range->high = value;
-		step(type, below, &range->low);
-		step(type, !below && !above, &range->high);
-	}
-	return true;
-}
 
 static int parse_option(struct request *request, int option, const char *value)
 {
@@ -183,32 +57,19 @@ static int parse_option(struct request *request, int option, const char *value)
 	uint32_t plan;
 
 	switch (option) {
-	case TABLE:
-		if (!ctl_parse_number(value, LSMEM_TABLES - 1, &number))
-			return ctl_usage_error("--table %s: write a number below %u", value, LSMEM_TABLES);
-		request->scan.one_table = 1;
-		request->scan.table = (uint32_t)number;
-		return CTL_OK;
 	case SUM:
 		if (question->nr_measures == COLUMNS_MAX)
 			return ctl_usage_error("--sum: at most %u", COLUMNS_MAX);
-		if (!parse_column(value, true, &measure->column, &rest) || *rest)
+		if (!ctl_parse_column(value, true, &measure->column, &rest) || *rest)
 			return ctl_usage_error("--sum %s: write u32@4, i64@0, f64@8x100 or f64@8x*", value);
 		request->names[question->nr_measures++] = value;
 		return CTL_OK;
 	case GROUP:
-		if (!parse_column(value, false, &request->group, &rest) || *rest ||
+		if (!ctl_parse_column(value, false, &request->group, &rest) || *rest ||
 		    request->group.type == LSM_F64)
 			return ctl_usage_error("--group-by %s: write u32@4, u64@0 or i64@8", value);
 		request->grouped = true;
 		question->group = &request->group;
-		return CTL_OK;
-	case WHERE:
-		if (question->nr_ranges == RANGES_MAX)
-			return ctl_usage_error("--where: at most %u", RANGES_MAX);
-		if (!parse_where(value, &request->ranges[question->nr_ranges]))
-			return ctl_usage_error("--where %s: write 'u32@4<100', with <, <=, >, >= or =", value);
-		question->nr_ranges++;
 		return CTL_OK;
 	case TOP:
 		if (!ctl_parse_number(value, 1000, &number))
@@ -221,36 +82,20 @@ static int parse_option(struct request *request, int option, const char *value)
 				break;
 		if (plan != LSM_PLAN_AUTO && plan != LSM_PLAN_TABLE && plan != LSM_PLAN_LOG)
 			return ctl_usage_error("--plan %s: write auto, table or log", value);
-		request->scan.plan = plan;
-		return CTL_OK;
-	case THREADS:
-		if (!ctl_parse_number(value, 64, &number) || !number)
-			return ctl_usage_error("--threads %s: write a number from 1 to 64", value);
-		request->scan.threads = (uint32_t)number;
+		request->objects.scan.plan = plan;
 		return CTL_OK;
 	case EXACT:
-		request->scan.flags = LSM_SCAN_EXACT;
+		request->objects.scan.flags = LSM_SCAN_EXACT;
 		return CTL_OK;
 	case EXPLAIN:
 		request->explain = true;
 		return CTL_OK;
 	default:
-		return CTL_USAGE;
+		return ctl_objects_option(&request->objects, option, value);
 	}
 }
 
 /* ---- Results --------------------------------------------------------------- */
-
-/* A double with all its digits; JSON has no infinity and no NaN. */
-static struct json_object *decimal(double value)
-{
-	char text[32];
-
-	if (!isfinite(value))
-		return NULL;
-	snprintf(text, sizeof(text), "%.17g", value);
-	return json_object_new_double_s(value, text);
-}
 
 /* An integer of 128 bits. */
 static struct json_object *wide(const struct lsm_total *total)
@@ -269,13 +114,6 @@ static struct json_object *wide(const struct lsm_total *total)
 	return json_object_new_double_s(total->sum, at);
 }
 
-static struct json_object *value_of(uint32_t type, union lsm_value value)
-{
-	if (type == LSM_F64)
-		return decimal(value.f64);
-	return type == LSM_I64 ? json_object_new_int64(value.i64) : json_object_new_uint64(value.u64);
-}
-
 /* Adds a measure to a row of the result. */
 static void add_total(const struct request *request, size_t i, const struct lsm_total *total,
 		      struct json_object *row)
@@ -286,10 +124,10 @@ static void add_total(const struct request *request, size_t i, const struct lsm_
 	json_object_object_add(row, "column", json_object_new_string(request->names[i]));
 	ctl_add_number(row, "count", (int64_t)total->count);
 	ctl_add_number(row, "nan", (int64_t)total->nan);
-	json_object_object_add(row, "sum", type == LSM_F64 ? decimal(total->sum) : wide(total));
-	json_object_object_add(row, "min", any ? value_of(type, total->min) : NULL);
-	json_object_object_add(row, "max", any ? value_of(type, total->max) : NULL);
-	json_object_object_add(row, "average", any ? decimal(total->average) : NULL);
+	json_object_object_add(row, "sum", type == LSM_F64 ? ctl_value_decimal(total->sum) : wide(total));
+	json_object_object_add(row, "min", any ? ctl_value_json(type, total->min) : NULL);
+	json_object_object_add(row, "max", any ? ctl_value_json(type, total->max) : NULL);
+	json_object_object_add(row, "average", any ? ctl_value_decimal(total->average) : NULL);
 }
 
 /* The rows of the result: one for each group and column. */
@@ -318,7 +156,7 @@ static int make_rows(const struct request *request, struct lsm_aggregate *aggreg
 		for (i = 0; i < nr || !i; i++) {
 			struct json_object *row = json_object_new_object();
 
-			json_object_object_add(row, "group", value_of(request->group.type, value));
+			json_object_object_add(row, "group", ctl_value_json(request->group.type, value));
 			ctl_add_number(row, "objects", (int64_t)objects);
 			if (nr)
 				add_total(request, i, &totals[i], row);
@@ -343,7 +181,7 @@ static int make_top(const struct request *request, const struct lsm_aggregate *a
 		char handle[24];
 
 		snprintf(handle, sizeof(handle), "%#" PRIx64, top[i].handle);
-		json_object_object_add(row, "value", value_of(request->measures[0].column.type, top[i].value));
+		json_object_object_add(row, "value", ctl_value_json(request->measures[0].column.type, top[i].value));
 		json_object_object_add(row, "handle", json_object_new_string(handle));
 		ctl_add_number(row, "position", (int64_t)top[i].position);
 		json_object_array_add(rows, row);
@@ -431,42 +269,18 @@ static int print_result(const struct request *request, struct lsm_aggregate *agg
 
 /* ---- The command ----------------------------------------------------------- */
 
-static void show_progress(void *context, uint64_t done, uint64_t total)
-{
-	struct request *request = context;
-	double now = ctl_now();
-
-	if (now - request->shown < PERCENT_EACH)
-		return;
-	request->shown = now;
-	fprintf(stderr, "\r%3.0f %%", 100.0 * (double)done / (double)total);
-}
-
 static int report(const char *name, int error)
 {
 	switch (error) {
-	case ENOTTY:
-		ctl_error("%s is no object store", name);
-		break;
-	case EAGAIN:
-		ctl_error("%s is not active: its daemon has not activated it (systemctl status lsmemd)", name);
-		break;
 	case ECANCELED:
 		ctl_error("%s: its writers needed the memory that the scan held: try again, or with --plan table, which is not exact",
-			  name);
-		break;
-	case EOPNOTSUPP:
-		ctl_error("%s cannot be scanned that way: it is tiered, or the module is older than this program",
 			  name);
 		break;
 	case EOVERFLOW:
 		ctl_error("%s: --group-by finds too many groups", name);
 		break;
-	case EBUSY:
-		ctl_error("%s has as many snapshots as it may have (limits/snapshots_max): try again", name);
-		break;
 	default:
-		ctl_system_error(error, "%s", name);
+		return ctl_objects_error(name, error);
 	}
 	return CTL_FAILED;
 }
@@ -475,23 +289,21 @@ static int scan_store(struct request *request, const char *name)
 {
 	struct lsm_aggregate *aggregate = NULL;
 	struct lsm_scan_result result;
-	char path[256], text[1024];
+	char text[1024];
 	struct json_object *out;
 	double begin = ctl_now();
 	struct lsm *lsm;
 	int ret;
 
-	snprintf(path, sizeof(path), "/dev/%s", name);
-	ret = lsm_open(path, LSM_RDONLY, &lsm);
+	ret = ctl_objects_open(name, LSM_RDONLY, &lsm);
 	if (ret)
 		return report(name, -ret);
 	if (request->explain)
-		ret = lsm_scan_explain(lsm, &request->scan, &result.explain);
+		ret = lsm_scan_explain(lsm, &request->objects.scan, &result.explain);
 	else
-		ret = lsm_scan_aggregate(lsm, &request->scan, &request->question, &aggregate, &result);
+		ret = lsm_scan_aggregate(lsm, &request->objects.scan, &request->question, &aggregate, &result);
 	lsm_close(lsm);
-	if (request->shown > 0)
-		fprintf(stderr, "\r\033[K");
+	ctl_objects_finished(&request->objects);
 	if (ret)
 		return report(name, -ret);
 	if (!request->explain) {
@@ -510,29 +322,26 @@ static int scan_store(struct request *request, const char *name)
 
 static int run(int argc, char **argv)
 {
-	struct request request = { .scan.context = &request };
+	struct request request = { .objects.scan.context = &request.objects };
 	char name[LSMEM_NAME_BYTES];
-	const char *text, *value;
+	const char *value;
 	int option, ret;
 
-	request.question.ranges = request.ranges;
+	request.question.ranges = request.objects.ranges;
 	request.question.measures = request.measures;
 	while ((option = ctl_next_option(argc, argv, options, &value)) != -1) {
 		ret = parse_option(&request, option, value);
 		if (ret)
 			return ret;
 	}
-	text = ctl_one_argument(argc, argv, "STORE");
-	if (!text)
-		return CTL_USAGE;
+	request.question.nr_ranges = request.objects.nr_ranges;
 	if (request.measures[0].top && !request.question.nr_measures)
 		return ctl_usage_error("--top: of which --sum?");
-	if (!ctl_store_name(text, name))
-		return CTL_USAGE;
-	if (!ctl_store_exists(name))
-		return CTL_FAILED;
+	ret = ctl_objects_store(argc, argv, name);
+	if (ret)
+		return ret;
 	if (isatty(STDERR_FILENO))
-		request.scan.progress = show_progress;
+		request.objects.scan.progress = ctl_objects_progress;
 	return scan_store(&request, name);
 }
 
