@@ -3,7 +3,7 @@
  * Operations of a client that are carried out all or none: a vector call with LSMEM_OPF_ATOMIC.
  *
  * They become a group (group.c), whose payloads are the kernel's: they are copied from the user before
- * anything is reserved, so that nobody waits for a slow page of the user.
+ * anything is reserved, so that a slow page of the user delays no other client.
  *
  * No locks.
  */
