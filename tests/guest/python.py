@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import lsmem
 
-OBJECTS = max(3000, 300 * int(os.environ.get("LSMEM_SCALE", "100")))
+OBJECTS = max(3000, 100 * int(os.environ.get("LSMEM_SCALE", "100")))
 ACCOUNTS = 2000
 START = 1000000		# of an account
 SCANS = 20		# beside the writer

@@ -982,8 +982,9 @@ struct lsm_columns {
  * @nr_ranges: at @ranges
  * @rows_max: most objects of a batch, 256 .. 2^24; 0: 65536, or what 1 MiB has room for
  * @batch: called by the threads of the scan at once, with their number, for each batch of 1 to @rows_max
- *	objects, in no order.  The batch belongs to it: see lsm_columns_free().  Return: 0, or a negative errno,
- *	which ends the scan.  Other threads may give some batches after that
+ *	objects, in no order; for the last one of each thread by the caller's thread, when the scan has ended.  The
+ *	batch belongs to it: see lsm_columns_free().  Return: 0, or a negative errno, which ends the scan.  Other
+ *	threads may give some batches after that
  * @context: for @batch
  */
 struct lsm_gather {

@@ -19,7 +19,6 @@ SCAN_EXACT = 1
 OP_ALLOC, OP_FREE = 1, 4
 OP_BYTES = 56
 OBJECT_MAX = 1 << 20
-TO_END = 0xffffffff
 
 
 class Object(ctypes.Structure):

@@ -237,9 +237,9 @@ class Scan:
             while memory := run.next():
                 rows += memory.rows
                 yield memory
-            self.result = run.result
             if not run.result or rows != run.result.selected:
                 raise Error(errno.EIO, "a batch was lost")
+            self.result = run.result
         finally:
             run.close()
 
@@ -258,8 +258,7 @@ class Scan:
         """All batches as one, which is a copy."""
         np = wanted("numpy", "a scan as arrays")
         batches = list(self)
-        return {name: np.concatenate([np.empty(0, field.numpy_type()),
-                                         *(batch[name] for batch in batches)])
+        return {name: np.concatenate([np.empty(0, field.numpy_type()), *(batch[name] for batch in batches)])
                 for name, field in self._columns.items()}
 
     def schema(self) -> pyarrow.Schema:
