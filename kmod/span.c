@@ -323,14 +323,16 @@ static void lsmem_span_trace(struct lsmem_store *store, const struct lsmem_span 
 				   seg->id, span->offsets[i], op->length);
 }
 
-/* End the span before operation @from: the rest becomes padding. */
+/*
+ * End the span before operation @from: the rest becomes padding, each entry by itself.  Their bits were set, and a
+ * snapshot that has copied them must find an entry there.
+ */
 static void lsmem_span_cut(struct lsmem_store *store, struct lsmem_span *span, u32 from)
 {
 	u32 i;
 
-	lsmem_append_pad(store, &span->ap, span->offsets[from],
-			 span->ap.offset + span->ap.size - span->offsets[from], span->nr - from);
 	for (i = from; i < span->nr; i++) {
+		lsmem_append_pad(store, &span->ap, span->offsets[i], span->sizes[i], 1);
 		lsmem_livemap_clear(&store->handles.livemap, lsmem_span_entry(span, i).position);
 		span->lost += span->sizes[i];
 	}
