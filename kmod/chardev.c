@@ -521,9 +521,13 @@ static long lsmem_vector_atomic(const struct lsmem_call *call, struct lsmem_vect
 
 /* ---- Vectors: begin and end --------------------------------------------- */
 
-/* The operations are carried out, as far as @ret says: wait for the durable ones. */
+/*
+ * The operations are carried out, as far as @ret says: wait for the durable ones.  They can be in all segments that
+ * are written; a group is in one.
+ */
 static long lsmem_vector_wait(struct lsmem_call *call, const struct lsmem_vector_run *run, long ret)
 {
+	bool group = run->vector.flags & LSMEM_OPF_ATOMIC;
 	struct lsmem_vector_pending *pending;
 	int waited;
 
@@ -535,10 +539,12 @@ static long lsmem_vector_wait(struct lsmem_call *call, const struct lsmem_vector
 		pending->pending.ret = ret;
 		if (run != &pending->run)
 			pending->run = *run;
+		if (group)
+			return lsmem_call_park(call, &run->place, NULL);
 		lsmem_log_point(call->store, &pending->point);
 		return lsmem_call_park(call, NULL, &pending->point);
 	}
-	waited = lsmem_sync_received(call->store);
+	waited = group ? lsmem_wait_received(call->store, &run->place) : lsmem_sync_received(call->store);
 	if (waited == -ETIMEDOUT)
 		waited = lsmem_vector_unknown(&run->vector, run->done);
 	return ret ?: waited;

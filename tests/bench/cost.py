@@ -17,6 +17,7 @@ ALLOCATOR_TARGETS = {100: 0.6, 1024: 0.7, 10240: 0.9}
 LIMIT_TARGETS = {100: 0.5}
 OPERATION_NS = {"random": 220.0, "in turn": 130.0}
 WRITERS_TARGET = 0.9
+GROUP_SIZES = (2, 16, 64, 256)
 
 
 def fit(batches: Sequence[int], times: Sequence[float]) -> tuple[float, float]:
@@ -80,6 +81,23 @@ def _operation_results(size: int, label: str, times: dict[str, list[float]]) -> 
                    targets.get(size) if order == "random" else None)
 
 
+# ---- Groups --------------------------------------------------------------------------------------
+
+def groups(rounds: Rounds) -> None:
+    """Vectors that are carried out all or none, against others. In turn: a group names an object once."""
+    for size in (100, 1024):
+        common = ("-s", str(size), "-m", str(STORE_MIB))
+        players = {"group": Contestant("groups", *common), "vector": Contestant("replace", *common)}
+        times = rounds.run({f"{name} {batch}": _time(player, rounds.seconds, batch)
+                            for batch in GROUP_SIZES for name, player in players.items()})
+        for player in players.values():
+            player.close()
+        for batch in GROUP_SIZES:
+            result("groups", f"{SIZES[size]}, {batch} objects", times[f"group {batch}"], times[f"vector {batch}"],
+                   "vectors", "ns an operation", f"replace, in turn, half of a store of {STORE_MIB} MiB live, writer "
+                   "and cleaners on one processor", most=True)
+
+
 # ---- Processor time ------------------------------------------------------------------------------
 
 def _threads_ns() -> int:
@@ -124,4 +142,4 @@ def processors(rounds: Rounds) -> None:
                    WRITERS_TARGET)
 
 
-GROUPS: dict[str, Callable[[Rounds], None]] = {"cost": operation, "processors": processors}
+GROUPS: dict[str, Callable[[Rounds], None]] = {"cost": operation, "groups": groups, "processors": processors}

@@ -171,6 +171,11 @@ static uint64_t replace_work(struct worker *worker)
 	return replace(worker, 0);
 }
 
+static uint64_t groups_work(struct worker *worker)
+{
+	return replace(worker, LSMEM_OPF_ATOMIC);
+}
+
 static uint64_t durable_work(struct worker *worker)
 {
 	return replace(worker, LSMEM_OPF_DURABLE);
@@ -549,6 +554,7 @@ static uint64_t ioctl_work(struct worker *worker)
 
 const struct mode object_modes[] = {
 	{ "replace", objects_setup, replace_work, replace_order, true },
+	{ "groups", objects_setup, groups_work, NULL, true },
 	{ "durable", objects_setup, durable_work, NULL, true },
 	{ "replace-ioctl", objects_setup, replace_ioctl_work, replace_order, true },
 	{ "replace-uring", objects_setup, replace_uring_work, replace_order, true },

@@ -88,11 +88,11 @@ prices()
 	scanned "[(r['group'], float(r['sum'])) for r in v['rows']]" --exact --sum f64@8 --group-by u32@0 "$@"
 }
 
-# lose_race: "lsmemctl spread" of all prices, while two orders are replaced between its choice of objects and its
+# lose_race OPTION ..: "lsmemctl spread" of all prices, while two orders are replaced between its choice of objects and its
 # first change. Print its exit status and result, what it says, and the prices of these orders
 lose_race()
 {
-	python3 - "$top/tools/lib/liblsmem.so.0" "$lsmemctl" <<- 'END'
+	python3 - "$top/tools/lib/liblsmem.so.0" "$lsmemctl" "$@" <<- 'END'
 		import array, ctypes, fcntl, json, os, struct, subprocess, sys, termios, time
 		lib = ctypes.CDLL(sys.argv[1])
 		lsm = ctypes.c_void_p()
@@ -104,8 +104,8 @@ lose_race()
 		size = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
 		name = len("lsmemctl spread: ")
 		os.write(writer, b"." * (size - name))
-		spread = subprocess.Popen([sys.argv[2], "spread", "lsmem", "--json", "--add", "f64@8=1"], stderr=writer,
-					  stdout=subprocess.PIPE)
+		spread = subprocess.Popen([sys.argv[2], "spread", "lsmem", "--json", "--add", "f64@8=1", *sys.argv[3:]],
+					  stderr=writer, stdout=subprocess.PIPE)
 		there = array.array("i", [0])
 		end = time.monotonic() + 60
 		while there[0] < size and time.monotonic() < end:
@@ -240,6 +240,8 @@ ok "spread, beyond the type: says so" grep -q '150 objects have no number there,
 is "spread, beyond the type: as before" "$(scanned "v['rows'][0]['min'] >= 1000" --sum u32@4)" True
 spread v --set f64@8=1000 > /dev/null
 is "spread, others change objects meanwhile" "$(lose_race)" "1 147 145 2 True [5000.0, 5000.0]"
+spread v --set f64@8=1000 > /dev/null
+is "in groups, too" "$(lose_race --groups)" "1 147 145 2 True [5000.0, 5000.0]"
 spread v --set u32@4=0 > /dev/null
 refused "spread, weights are all 0" 1 "all are 0" spread lsmem --share f64@8=1 --weight u32@4
 refused "spread of a block store" 1 "lsmemb0" spread lsmemb0 --set u32@0=1

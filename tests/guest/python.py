@@ -81,6 +81,39 @@ def test_objects(tap: Tap, store: lsmem.Store) -> None:
         tap.same("a closed store is told", str(error), "the store is closed")
 
 
+def test_changes(tap: Tap, store: lsmem.Store) -> None:
+    """Changes of several objects: all or none."""
+    first, second = store.alloc(b"first", table=5), store.alloc(b"second")
+    used = store.stat()["handles_used"]
+    with store.changes() as changes:
+        changes.replace(first.handle, bytearray(b"other"), expect=first.version)
+        changes.free(second.handle)
+        third = changes.alloc(b"third", table=6)
+    tap.same("all are made", [store.get(made.handle)[0::3] for made in (first, third)],
+             [(b"other", 5), (b"third", 6)])
+    tap.check("with one version", store.get(first.handle).version == store.get(third.handle).version == third.version)
+    tap.check("one is freed", bool(fails(lambda: store.read(second.handle), errno.ESTALE)))
+
+    def wrong() -> None:
+        with store.changes() as several:
+            several.alloc(b"fourth")
+            several.replace(third.handle, b"changed", expect=first.version)
+            several.free(first.handle)
+    error = fails(wrong, errno.EILSEQ)
+    tap.check("another version: an error with the present one", bool(error and error.version == third.version))
+    tap.same("none is made", (store.read(first.handle), store.read(third.handle), store.stat()["handles_used"]),
+             (b"other", b"third", used))
+
+    def interrupted() -> None:
+        with store.changes() as several:
+            several.free(first.handle)
+            raise lsmem.Error(errno.EINTR, "by itself")
+    tap.check("an exception before: none is made", bool(fails(interrupted, errno.EINTR)) and
+              store.read(first.handle) == b"other")
+    for handle in (first.handle, third.handle):
+        store.free(handle)
+
+
 def test_many(tap: Tap, store: lsmem.Store) -> None:
     """Many objects at once are all allocated, or none."""
     used = store.stat()["handles_used"]
@@ -367,6 +400,7 @@ def main() -> int:
     with store_made("128M", OBJECTS + ACCOUNTS + 2000) as name:
         with lsmem.open(f"/dev/{name}") as store:
             test_objects(tap, store)
+            test_changes(tap, store)
             test_many(tap, store)
             content = Content(store, seed)
             test_scans(tap, store, content)

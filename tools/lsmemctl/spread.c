@@ -10,7 +10,7 @@
 
 #include "objects.h"
 
-enum { SET = CTL_OBJECTS_OPTIONS, ADD, SCALE, SHARE, WEIGHT, RESUME, DURABLE, DRY_RUN };
+enum { SET = CTL_OBJECTS_OPTIONS, ADD, SCALE, SHARE, WEIGHT, RESUME, DURABLE, GROUPS, DRY_RUN };
 
 static const struct ctl_option options[] = {
 	CTL_OBJECTS_OPTION_LIST,
@@ -21,6 +21,7 @@ static const struct ctl_option options[] = {
 	[WEIGHT]	= { "weight", 0, true },
 	[RESUME]	= { "resume", 0, true },
 	[DURABLE]	= { "durable", 0, false },
+	[GROUPS]	= { "groups", 0, false },
 	[DRY_RUN]	= { "dry-run", 'n', false },
 	{ 0 }
 };
@@ -123,7 +124,10 @@ static int parse_option(struct request *request, int option, const char *value)
 		request->resume = value;
 		return CTL_OK;
 	case DURABLE:
-		spread->flags = LSM_DURABLE;
+		spread->flags |= LSM_DURABLE;
+		return CTL_OK;
+	case GROUPS:
+		spread->flags |= LSM_ATOMIC;
 		return CTL_OK;
 	case DRY_RUN:
 		request->dry = true;
@@ -333,6 +337,6 @@ const struct ctl_command ctl_spread = {
 	.usage = "spread STORE --set COLUMN=VALUE | --add COLUMN=AMOUNT | --scale COLUMN=FACTOR |\n"
 		 "                       --share COLUMN=AMOUNT [--weight COLUMN]\n"
 		 "                       [--table N] [--where 'TYPE@OFFSET<VALUE']... [--threads N]\n"
-		 "                       [--durable] [--dry-run] [--resume VERSION[/WEIGHTS]] [--json]",
+		 "                       [--durable] [--groups] [--dry-run] [--resume VERSION[/WEIGHTS]] [--json]",
 	.run = run,
 };

@@ -14,10 +14,11 @@ Needs liblsmem.so.0; batches as arrays need NumPy, and Scan.to_arrow() needs pya
 """
 
 from .aggregate import Aggregate, Group, Total, aggregate_schema
+from .changes import Change, Changes
 from .errors import Error, Revoked
 from .fields import columns_of
 from .scan import Batch, Explain, Result, Scan
 from .store import Allocated, Object, Store, Which, open  # pylint: disable=redefined-builtin
 
-__all__ = ["Aggregate", "Allocated", "Batch", "Error", "Explain", "Group", "Object", "Result",
-           "Revoked", "Scan", "Store", "Total", "Which", "aggregate_schema", "columns_of", "open"]
+__all__ = ["Aggregate", "Allocated", "Batch", "Change", "Changes", "Error", "Explain", "Group", "Object",
+           "Result", "Revoked", "Scan", "Store", "Total", "Which", "aggregate_schema", "columns_of", "open"]

@@ -14,9 +14,9 @@ U32, U64, I64, F64 = 1, 2, 3, 4
 FIELD_BYTES, FIELD_HANDLE, FIELD_VERSION, FIELD_LENGTH, FIELD_TABLE = 16, 17, 18, 19, 20
 PLANS = ("auto", "lookup", "sorted", "table", "log")
 RDONLY, NO_WINDOWS = 1, 2
-DURABLE, EXPECT = 1, 2
+DURABLE, EXPECT, ATOMIC = 1, 2, 8
 SCAN_EXACT = 1
-OP_ALLOC, OP_FREE = 1, 4
+OP_ALLOC, OP_REPLACE, OP_FREE = 1, 3, 4
 OP_BYTES = 56
 OBJECT_MAX = 1 << 20
 
@@ -118,6 +118,14 @@ class Gather(ctypes.Structure):
     _fields_ = [("fields", POINTER(Field)), ("nr_fields", c_size_t), ("ranges", POINTER(Range)),
                 ("nr_ranges", c_size_t), ("rows_max", c_size_t), ("batch", GatherBatch),
                 ("context", c_void_p)]
+
+
+class Op(ctypes.Structure):
+    """struct lsmem_op"""
+
+    _fields_ = [("size", c_uint32), ("op", c_uint32), ("flags", c_uint32), ("result", ctypes.c_int32),
+                ("handle", c_uint64), ("version", c_uint64), ("data", c_uint64), ("length", c_uint32),
+                ("table", c_uint32), ("offset", c_uint32), ("object_length", c_uint32)]
 
 
 class Stat(ctypes.Structure):

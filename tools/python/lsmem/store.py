@@ -10,6 +10,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence, TypedDict, Union
 
 from . import _lib, aggregate
+from .changes import Changes
 from .errors import Error, wanted
 from .fields import Field, parse_columns, parse_where
 from .scan import Explain, Result, Run, Scan, native_scan
@@ -186,6 +187,10 @@ class Store:
         version = ctypes.c_uint64(expect or 0)
         with _Expecting(version):
             _lib.lib.lsm_free(self._lsm, handle, _flags(durable, expect), version)
+
+    def changes(self, *, durable: bool = False) -> Changes:
+        """Changes of up to 256 objects that are made all or none, at the end of a with statement."""
+        return Changes(self._lsm, durable)
 
     def sync(self, timeout_ms: int = 0) -> None:
         """Waits until all changes so far are durable."""
