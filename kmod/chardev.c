@@ -161,6 +161,7 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 	u64 until = 0;
 
 	place->segment = 0;
+	place->head = 0;
 	if (ret)
 		return ret;
 	if (!lsmem_store_active(call->store))
@@ -177,7 +178,7 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 			return ret;
 		}
 		if (ret == -LSMEM_EUNSETTLED) {
-			ret = lsmem_group_settle(call->store, lsmem_handle_index(op->handle), place->deadline);
+			ret = lsmem_group_follow(call->store, lsmem_handle_index(op->handle), place);
 			if (op->op == LSMEM_OP_ALLOC)
 				op->handle = 0;
 			continue;

@@ -48,11 +48,13 @@ struct lsmem_append {
  * struct lsmem_place - where a change lies in the log
  * @segment: id; 0: nothing was written
  * @offset: end of the entry in the segment; a durable call waits until this is acknowledged
+ * @head: in: of a writer: where it is to lie; 0: that of the CPU
  * @deadline: in and out: of all waits for space in a call; see lsmem_space_wait()
  */
 struct lsmem_place {
 	u64 segment;
 	u32 offset;
+	u32 head;
 	u64 deadline;
 };
 

@@ -24,8 +24,8 @@
  *
  * A later change of one of the objects may lie in another segment, and become durable before the group: a crash
  * would leave it, but nothing of the group.  So the place of a client's group is kept, by a hash of its objects, and
- * a change that does not follow in the same segment waits until that is durable (lsmem_word_unsettled()).  Ranges
- * of pages have an order of their own.
+ * a change that does not follow in the same segment is tried there, or waits until that is durable
+ * (lsmem_word_unsettled(), lsmem_group_follow()).  Ranges of pages have an order of their own.
  *
  * No object leaves memory from the second look to the exchanges (tier.evicting): a COLD object says neither
  * how long it is nor which version it has, and cannot be fetched there.  The same lock has one group after
@@ -273,7 +273,7 @@ static int lsmem_group_hold(struct lsmem_store *store, struct lsmem_group *group
 		}
 		if (change->settle &&
 		    lsmem_word_unsettled(&store->handles, lsmem_handle_index(change->handle),
-					 group->ap.segment->id)) {
+					 group->ap.segment->id, group->ap.offset)) {
 			group->unsettled = lsmem_handle_index(change->handle);
 			return -LSMEM_EUNSETTLED;
 		}
@@ -303,8 +303,8 @@ static void lsmem_group_unsettle(struct lsmem_store *store, const struct lsmem_g
 		unsettled = lsmem_unsettled_at(&store->handles, lsmem_handle_index(change->handle));
 		if (!change->settle || !unsettled)
 			continue;
-		unsettled->offset = group->ap.offset + group->ap.size;
-		WRITE_ONCE(unsettled->segment, group->ap.segment->id);
+		WRITE_ONCE(unsettled->offset, group->ap.offset + group->ap.size);
+		smp_store_release(&unsettled->segment, group->ap.segment->id);	/* lsmem_word_unsettled() */
 	}
 }
 
@@ -329,38 +329,60 @@ int lsmem_group_prepare(struct lsmem_store *store)
 	return 0;
 }
 
-/**
- * lsmem_group_settle - wait until the last group is durable that has changed an object
- * @store: active
- * @index: of the object
- * @deadline: LSMEM_NO_WAIT: do not wait
- *
- * Context: sleeps, killable; holds nothing.
- * Return: 0; -EBUSY: it is not after durable_ms; -EINTR; -EAGAIN: the store is being destroyed;
- * -LSMEM_EWAIT: @deadline is LSMEM_NO_WAIT.
- */
-int lsmem_group_settle(struct lsmem_store *store, u64 index, u64 deadline)
+/* The place of the last group that has changed an object; segment 0: it is durable, or there was none. */
+static struct lsmem_place lsmem_group_place(struct lsmem_store *store,
+					    const struct lsmem_unsettled *unsettled)
 {
-	struct lsmem_unsettled *unsettled = lsmem_unsettled_at(&store->handles, index);
 	struct lsmem_place place = { };
+
+	write_lock(&store->tier.evicting);
+	if (unsettled) {
+		place.segment = unsettled->segment;
+		place.offset = unsettled->offset;
+	}
+	write_unlock(&store->tier.evicting);
+	return place;
+}
+
+/* Wait until that group is durable. */
+static int lsmem_group_settle(struct lsmem_store *store, struct lsmem_unsettled *unsettled,
+			      const struct lsmem_place *group, u64 deadline)
+{
 	int ret;
 
-	if (!unsettled)
-		return 0;
-	write_lock(&store->tier.evicting);
-	place.segment = unsettled->segment;
-	place.offset = unsettled->offset;
-	write_unlock(&store->tier.evicting);
-	if (deadline == LSMEM_NO_WAIT && !lsmem_place_durable(store, &place, false))
+	if (deadline == LSMEM_NO_WAIT && !lsmem_place_durable(store, group, false))
 		return -LSMEM_EWAIT;
-	ret = lsmem_wait_durable(store, &place, READ_ONCE(store->repl.durable_ms));
+	ret = lsmem_wait_durable(store, group, READ_ONCE(store->repl.durable_ms));
 	if (ret)
 		return ret == -ETIMEDOUT ? -EBUSY : ret;
 	write_lock(&store->tier.evicting);
-	if (unsettled->segment == place.segment && unsettled->offset == place.offset)
+	if (unsettled->segment == group->segment && unsettled->offset == group->offset)
 		WRITE_ONCE(unsettled->segment, 0);
 	write_unlock(&store->tier.evicting);
 	return 0;
+}
+
+/**
+ * lsmem_group_follow - have a change follow the last group that has changed an object
+ * @store: active
+ * @index: of the object
+ * @place: in: its deadline, LSMEM_NO_WAIT: do not wait.  In and out: its head: first the change is tried where the
+ *	group lies; if that was tried, this waits until the group is durable
+ *
+ * Context: sleeps, killable; holds nothing.
+ * Return: 0: try again; -EBUSY: the group is not durable after durable_ms; -EINTR; -EAGAIN: the store is being
+ * destroyed; -LSMEM_EWAIT.
+ */
+int lsmem_group_follow(struct lsmem_store *store, u64 index, struct lsmem_place *place)
+{
+	struct lsmem_unsettled *unsettled = lsmem_unsettled_at(&store->handles, index);
+	struct lsmem_place group = lsmem_group_place(store, unsettled);
+	u32 tried = place->head;
+
+	if (!group.segment)
+		return 0;
+	place->head = tried ? 0 : lsmem_log_head_at(store, group.segment);
+	return place->head ? 0 : lsmem_group_settle(store, unsettled, &group, place->deadline);
 }
 
 /* ---- Publish ------------------------------------------------------------ */
@@ -485,7 +507,7 @@ static int lsmem_group_try(struct lsmem_store *store, struct lsmem_group *group,
 		return entries;
 	if (!entries)	/* deletions in a volatile store */
 		return lsmem_group_make(store, group);
-	ret = lsmem_append_begin_group(store, lsmem_log_head(store), group->sizes, entries,
+	ret = lsmem_append_begin_group(store, place->head ?: lsmem_log_head(store), group->sizes, entries,
 				       group->listed, &place->deadline, &group->ap);
 	if (ret)
 		return ret;
@@ -511,7 +533,7 @@ static int lsmem_group_try(struct lsmem_store *store, struct lsmem_group *group,
  *
  * Context: sleeps, also for objects that are on backups only; holds no spinlock.
  * Return: 0: all are made.  Otherwise nothing is changed: -ENOSPC, -EINTR, -EAGAIN, -ENOMEM;
- * -LSMEM_EWAIT: the deadline is LSMEM_NO_WAIT; -EBUSY: as lsmem_group_settle(); -ENOENT, -ESTALE, -EILSEQ, -EBADMSG, -EIO, -ETIMEDOUT: an
+ * -LSMEM_EWAIT: the deadline is LSMEM_NO_WAIT; -EBUSY: as lsmem_group_follow(); -ENOENT, -ESTALE, -EILSEQ, -EBADMSG, -EIO, -ETIMEDOUT: an
  * object is not there, has another version, could not be read, or is named twice, and the result of its change
  * is set.
  */
@@ -535,7 +557,7 @@ int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, 
 	do {
 		ret = lsmem_group_try(store, group, place);
 		if (ret == -LSMEM_EUNSETTLED)
-			ret = lsmem_group_settle(store, group->unsettled, place->deadline) ?: -LSMEM_ECOLD;
+			ret = lsmem_group_follow(store, group->unsettled, place) ?: -LSMEM_ECOLD;
 	} while (ret == -LSMEM_ECOLD);	/* again */
 	/* Never more than was admitted; tombstones have counted themselves. */
 	lsmem_live_add(store, (s64)group->live - group->admitted);

@@ -2,7 +2,7 @@
 /*
  * Groups: changes of several objects that are made all or none, also after a crash.  See group.c.
  * lsmem_group_room() decides how much one group takes, lsmem_group_change() whether the changes are
- * made, lsmem_group_settle() when a change may follow them.  Callers: atomic.c, tree.c, range.c, root.c, journal.c.
+ * made, lsmem_group_follow() where, or when, a change may follow them.  Callers: atomic.c, tree.c, range.c, root.c, journal.c.
  */
 #ifndef LSMEM_GROUP_H
 #define LSMEM_GROUP_H
@@ -68,7 +68,7 @@ static inline u32 lsmem_group_room(void)
 
 u32 lsmem_group_twice(const struct lsmem_change *changes, u32 nr);
 int lsmem_group_prepare(struct lsmem_store *store);
-int lsmem_group_settle(struct lsmem_store *store, u64 index, u64 deadline);
+int lsmem_group_follow(struct lsmem_store *store, u64 index, struct lsmem_place *place);
 int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, u32 nr,
 		       struct lsmem_place *place);
 

@@ -26,7 +26,8 @@ struct lsmem_store;
  * @segment: id; 0: it is durable
  * @offset: its end
  *
- * Lock: tier.evicting, for writing; @segment is read without it.
+ * Lock: tier.evicting, for writing; both are read without it.  Another group waits until this one is durable, or
+ * follows it in the same segment: what is read of both together is never less than one of them.
  */
 struct lsmem_unsettled {
 	u64 segment;
@@ -232,16 +233,20 @@ static inline struct lsmem_unsettled *lsmem_unsettled_at(const struct lsmem_hand
 }
 
 /*
- * May a crash leave a change of this object in @segment, but not the group that has changed it before?  It
- * cannot if that is durable, or lies before the change in the same segment.  The caller has loaded the word of
- * the object before: if that is what the group has made, its place is seen.
+ * May a crash leave a change of this object, whose entry begins at @offset of @segment, but not the group that has
+ * changed it before?  It cannot if that is durable, or lies before the entry in the same segment.  The caller has
+ * loaded the word of the object before: if that is what the group has made, its place is seen.
  */
-static inline bool lsmem_word_unsettled(const struct lsmem_handles *handles, u64 index, u64 segment)
+static inline bool lsmem_word_unsettled(const struct lsmem_handles *handles, u64 index, u64 segment,
+					u32 offset)
 {
 	const struct lsmem_unsettled *unsettled = lsmem_unsettled_at(handles, index);
-	u64 id = unsettled ? READ_ONCE(unsettled->segment) : 0;
+	u64 id;
 
-	return unlikely(id) && id != segment;
+	if (likely(!unsettled))
+		return false;
+	id = smp_load_acquire(&unsettled->segment);	/* pairs with lsmem_group_unsettle() */
+	return unlikely(id) && (id != segment || offset < READ_ONCE(unsettled->offset));
 }
 
 /* Make a word LIVE that the caller owns and that is not. */

@@ -69,6 +69,27 @@ unsigned int lsmem_log_head(const struct lsmem_store *store)
 	return lsmem_log_head_of(store, raw_smp_processor_id());
 }
 
+/**
+ * lsmem_log_head_at - the head of writers that appends to a segment
+ * @store: the store
+ * @segment: id
+ * Return: 1 .. heads.nr - 1; 0: there is none, or none any more.
+ */
+unsigned int lsmem_log_head_at(struct lsmem_store *store, u64 segment)
+{
+	unsigned int i, found = 0;
+
+	for (i = 1; i < store->heads.nr && !found; i++) {
+		struct lsmem_head *head = &store->heads.table[i];
+
+		spin_lock(&head->lock);
+		if (head->segment && head->segment->id == segment)
+			found = i;
+		spin_unlock(&head->lock);
+	}
+	return found;
+}
+
 /* Advance the committed prefix over the appends that are whole, in order. */
 static void lsmem_head_advance(struct lsmem_store *store, struct lsmem_head *head)
 {

@@ -119,6 +119,7 @@ bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head
 int lsmem_head_roll(struct lsmem_store *store, unsigned int head);
 unsigned int lsmem_log_head_of(const struct lsmem_store *store, unsigned int writer);
 unsigned int lsmem_log_head(const struct lsmem_store *store);
+unsigned int lsmem_log_head_at(struct lsmem_store *store, u64 segment);
 void lsmem_log_point(struct lsmem_store *store, struct lsmem_vector_point *point);
 bool lsmem_log_reached(struct lsmem_store *store, const struct lsmem_vector_point *point,
 		       enum lsmem_reach reach);

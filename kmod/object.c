@@ -223,7 +223,7 @@ int lsmem_look_for(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_
  * @ap: the new entry
  *
  * Context: rcu_read_lock() held.
- * Return: as lsmem_look_for(); -LSMEM_EUNSETTLED: lsmem_group_settle() first.
+ * Return: as lsmem_look_for(); -LSMEM_EUNSETTLED: lsmem_group_follow() first.
  */
 int lsmem_look_from(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_look *look,
 		    const struct lsmem_append *ap)
@@ -231,7 +231,7 @@ int lsmem_look_from(struct lsmem_store *store, struct lsmem_op *op, struct lsmem
 	int ret = lsmem_look_for(store, op, look);
 
 	if (!ret && lsmem_word_unsettled(&store->handles, lsmem_handle_index(op->handle),
-					 ap->segment->id))
+					 ap->segment->id, ap->offset))
 		ret = -LSMEM_EUNSETTLED;
 	return ret;
 }
@@ -282,7 +282,7 @@ void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *op
  * @op: checked; @op->handle and @op->version are filled in
  * @place: out: for a durable wait
  * Return: 0 or an error as struct lsmem_op says; nothing has changed then.  -LSMEM_EUNSETTLED:
- * lsmem_group_settle() of @op->handle, which another object had, first; then again without it.
+ * lsmem_group_follow() of @op->handle, which another object had, first; then again without it.
  */
 int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place)
 {
@@ -299,12 +299,12 @@ int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct ls
 	ret = lsmem_handle_alloc(store, &handle);
 	if (ret)
 		goto err_admit;
-	if (lsmem_word_unsettled(&store->handles, lsmem_handle_index(handle), 0)) {
-		op->handle = handle;	/* for lsmem_group_settle(); it is not given out */
+	if (lsmem_word_unsettled(&store->handles, lsmem_handle_index(handle), 0, 0)) {
+		op->handle = handle;	/* for lsmem_group_follow(); it is not given out */
 		ret = -LSMEM_EUNSETTLED;
 		goto err_handle;
 	}
-	ret = lsmem_entry_put(store, lsmem_log_head(store), handle, op->table, &source,
+	ret = lsmem_entry_put(store, place->head ?: lsmem_log_head(store), handle, op->table, &source,
 			      op->length, &place->deadline, &ap, &pcrc);
 	if (ret)
 		goto err_handle;
@@ -352,7 +352,7 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 	ret = lsmem_admit_to(store, lsmem_growth(size, lsmem_entry_size(look.length)), &admitted);
 	if (ret)
 		return ret;
-	ret = lsmem_entry_put(store, lsmem_log_head(store), op->handle, look.table, &source,
+	ret = lsmem_entry_put(store, place->head ?: lsmem_log_head(store), op->handle, look.table, &source,
 			      op->length, &place->deadline, &ap, &pcrc);
 	if (ret)
 		goto err_admit;
@@ -412,7 +412,7 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 	if (ret)
 		return ret;
 	if (store->durable) {
-		ret = lsmem_append_begin_by(store, lsmem_log_head(store), 0, LSMEM_TYPE_TOMBSTONE,
+		ret = lsmem_append_begin_by(store, place->head ?: lsmem_log_head(store), 0, LSMEM_TYPE_TOMBSTONE,
 					    &place->deadline, &ap);
 		if (ret)
 			return ret;

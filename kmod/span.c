@@ -137,7 +137,7 @@ static void lsmem_span_allocate(struct lsmem_store *store, struct lsmem_span *sp
 			continue;
 		if (lsmem_handle_alloc(store, handle))
 			break;
-		if (lsmem_word_unsettled(&store->handles, lsmem_handle_index(*handle), 0)) {
+		if (lsmem_word_unsettled(&store->handles, lsmem_handle_index(*handle), 0, 0)) {
 			lsmem_handle_free(store, *handle);
 			*handle = 0;
 			break;
@@ -223,7 +223,7 @@ static void lsmem_span_look(struct lsmem_store *store, struct lsmem_span *span, 
 		if (op->flags & LSMEM_OPF_EXPECT || lsmem_look(store, op->handle, &look) ||
 		    lsmem_word_held(&store->handles, lsmem_handle_index(op->handle)) ||
 		    lsmem_word_unsettled(&store->handles, lsmem_handle_index(op->handle),
-					 span->ap.segment->id))
+					 span->ap.segment->id, span->offsets[i]))
 			continue;
 		span->words[i] = look.word;
 		lsmem_livemap_prefetch(&store->handles.livemap, lsmem_word_position(look.word));
