@@ -552,6 +552,37 @@ static void group_test_expect(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, g->changes[i].version, g->changes[0].version);
 }
 
+/* Where a change may lie that follows a group: behind it in its segment, or anywhere when it is durable. */
+static void group_test_follow(struct kunit *test)
+{
+	struct group *g = group_new(test);
+	struct lsmem_handles *handles = &g->store->handles;
+	struct lsmem_place place = { .deadline = LSMEM_NO_WAIT };
+	u64 objects[2], index;
+	u32 i;
+
+	group_objects(test, g, objects, ARRAY_SIZE(objects), 3000);
+	index = lsmem_handle_index(objects[0]);
+	KUNIT_ASSERT_EQ(test, lsmem_group_prepare(g->store), 0);
+	KUNIT_EXPECT_FALSE(test, lsmem_word_unsettled(handles, index, 0, 0));
+	for (i = 0; i < ARRAY_SIZE(objects); i++)
+		group_add(g, LSMEM_OP_REPLACE, objects[i], 50 + i, 100)->settle = !i;
+	KUNIT_ASSERT_EQ(test, group_change(g), 0);
+	KUNIT_EXPECT_FALSE(test, lsmem_word_unsettled(handles, index, g->place.segment, g->place.offset));
+	KUNIT_EXPECT_TRUE(test, lsmem_word_unsettled(handles, index, g->place.segment, g->place.offset - 1));
+	KUNIT_EXPECT_TRUE(test, lsmem_word_unsettled(handles, index, g->place.segment + 1, g->place.offset));
+	KUNIT_EXPECT_FALSE(test, lsmem_word_unsettled(handles, lsmem_handle_index(objects[1]), 0, 0));
+	/* First the group's head, then a wait. */
+	KUNIT_EXPECT_EQ(test, lsmem_group_follow(g->store, index, &place), 0);
+	KUNIT_EXPECT_EQ(test, g->store->heads.table[place.head].segment->id, g->place.segment);
+	KUNIT_EXPECT_EQ(test, lsmem_group_follow(g->store, index, &place), -LSMEM_EWAIT);
+	group_segment(g)->acked = g->place.offset;
+	place.head = 1;
+	KUNIT_EXPECT_EQ(test, lsmem_group_follow(g->store, index, &place), 0);
+	KUNIT_EXPECT_EQ(test, place.head, 0);
+	KUNIT_EXPECT_FALSE(test, lsmem_word_unsettled(handles, index, 0, 0));
+}
+
 /* An object that is named twice, as in a tree of pages that a client has forged: nothing is changed. */
 static void group_test_twice(struct kunit *test)
 {
@@ -669,6 +700,7 @@ static struct kunit_case group_cases[] = {
 	KUNIT_CASE(group_test_no_seglets),
 	KUNIT_CASE(group_test_missing),
 	KUNIT_CASE(group_test_expect),
+	KUNIT_CASE(group_test_follow),
 	KUNIT_CASE(group_test_twice),
 	KUNIT_CASE(group_test_race),
 	{}

@@ -100,20 +100,23 @@ static bool serve(struct keeper *keeper, const struct lsmem_fetch_one *request)
 
 	if (atomic_load(&keeper->mood) == KEEPER_SHORT && blocks > 1 && !whole)
 		blocks--;
+	/* Before: a test that sees what the kernel makes of the answer finds it counted. */
+	atomic_fetch_add(&keeper->answered, 1);
+	atomic_fetch_add(&keeper->segments, whole);
 	while ((ret = answer(keeper, request, blocks, 0)) == -ENODATA) {
 		atomic_fetch_add(&keeper->again, 1);
 		blocks += blocks > request->blocks ? blocks : 1;
 	}
 	if (ret == -EAGAIN) {
 		atomic_fetch_add(&keeper->late, 1);
+		atomic_fetch_sub(&keeper->answered, 1);
+		atomic_fetch_sub(&keeper->segments, whole);
 		return false;
 	}
 	if (ret == -EBADMSG)
 		ret = answer(keeper, request, blocks, -EIO);
 	if (ret && ret != -ENOENT)
 		atomic_store(&keeper->error, ret);
-	atomic_fetch_add(&keeper->answered, 1);
-	atomic_fetch_add(&keeper->segments, whole);
 	return true;
 }
 
