@@ -113,6 +113,8 @@ def main() -> None:
         client.set(batch)
     for what in dice.choices((client.get, client.set, client.delete), (GETS, SETS, DELETES), k=2 * len(every)):
         what(dice.sample(range(items), min(BATCH, items)))
+    # A short mix may be without any.
+    client.delete(dice.sample(range(items), min(BATCH, items)))
     for batch in every:
         client.get(batch)
     stats = client.stats()
