@@ -577,6 +577,8 @@ static void group_test_follow(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, g->store->heads.table[place.head].segment->id, g->place.segment);
 	KUNIT_EXPECT_EQ(test, lsmem_group_follow(g->store, index, &place), -LSMEM_EWAIT);
 	group_segment(g)->acked = g->place.offset;
+	WRITE_ONCE(g->store->state, LSMEM_STATE_ACTIVE);
+	WRITE_ONCE(g->store->repl.durable_ms, 1000);
 	place.head = 1;
 	KUNIT_EXPECT_EQ(test, lsmem_group_follow(g->store, index, &place), 0);
 	KUNIT_EXPECT_EQ(test, place.head, 0);
