@@ -409,6 +409,7 @@ TEST_F(groups, follow)
 #define TOKENS		4u		/* objects that anyone replaces, whatever they are */
 #define MOVERS		3u
 #define STEPS		10000u		/* of each thread */
+#define MORE		50u		/* times as many at most */
 
 struct account {
 	int64_t amount;
@@ -425,6 +426,7 @@ struct account {
  * @asked: what may have been added to all accounts by now
  * @added: what has been
  * @movers: threads that have not ended
+ * @cleaned: cleaners have moved accounts
  * @stop: writers of single accounts shall end
  * @error: the first
  */
@@ -435,6 +437,7 @@ struct bank {
 	_Atomic uint64_t retries, groups;
 	_Atomic int64_t asked, added;
 	_Atomic uint32_t movers;
+	atomic_bool cleaned;
 	atomic_bool stop;
 	atomic_int error;
 };
@@ -513,7 +516,9 @@ static void *move_all(void *argument)
 	uint64_t steps = test_scaled(STEPS), i;
 	int ret;
 
-	for (i = 0; i < steps && !atomic_load(&me->bank->error); i++) {
+	/* Until there was something to clean. */
+	for (i = 0; (i < steps || (i < MORE * steps && !atomic_load(&me->bank->cleaned))) &&
+	     !atomic_load(&me->bank->error); i++) {
 		ret = move_some(me);
 		atomic_fetch_add(ret ? &me->bank->retries : &me->bank->groups, 1);
 		bank_failed(me->bank, ret);
@@ -622,6 +627,8 @@ TEST_F_TIMEOUT(groups, bank, 300)
 		ASSERT_LE(least, sum);
 		ASSERT_GE(atomic_load(&bank.asked), sum);
 		sums++;
+		ASSERT_EQ(0, lsm_stat(self->store.lsm, &stat));
+		atomic_store(&bank.cleaned, made_room(&stat) > 0);
 	}
 	for (i = 0; i < MOVERS; i++)
 		pthread_join(threads[i], NULL);
