@@ -88,12 +88,6 @@ static int lsmem_atomic_try(struct lsmem_store *store, struct lsmem_atomic *atom
 		}
 		to += atomic->changes[i].length;
 	}
-	i = lsmem_group_twice(atomic->changes, nr);
-	if (i < nr) {
-		ops[i].result = -EINVAL;
-		lsmem_atomic_undo(store, atomic, nr);
-		return -EINVAL;
-	}
 	ret = lsmem_group_change(store, atomic->changes, nr, place);
 	if (ret)
 		lsmem_atomic_undo(store, atomic, nr);
@@ -101,13 +95,13 @@ static int lsmem_atomic_try(struct lsmem_store *store, struct lsmem_atomic *atom
 		const struct lsmem_change *change = &atomic->changes[i];
 
 		if (change->result)
-			ops[i].result = change->result;
+			ops[i].result = change->result == -EUCLEAN ? -EINVAL : change->result;
 		if (!ret || change->result == -EILSEQ)
 			ops[i].version = change->version;
 		if (!ret)
 			ops[i].handle = change->handle;
 	}
-	return ret;
+	return ret == -EUCLEAN ? -EINVAL : ret;
 }
 
 /**

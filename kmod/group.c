@@ -87,14 +87,8 @@ static int lsmem_group_cmp(const void *a, const void *b, const void *priv)
 	return i - j;
 }
 
-/**
- * lsmem_group_twice - do two changes name the same object?
- * @changes: to be made
- * @nr: how many, at most LSMEM_GROUP_MAX
- *
- * Return: the number of the second of them; @nr: there are none.
- */
-u32 lsmem_group_twice(const struct lsmem_change *changes, u32 nr)
+/* The number of a change whose object another one before it names; @nr: there is none. */
+static u32 lsmem_group_twice(const struct lsmem_change *changes, u32 nr)
 {
 	u16 order[LSMEM_GROUP_MAX];
 	u32 i;
@@ -243,7 +237,8 @@ static int lsmem_group_hold_one(struct lsmem_store *store, struct lsmem_change *
 	} while (!ret && !lsmem_word_swap(look.h, look.word,
 					  lsmem_word_next(look.word, LSMEM_WORD_LIVE,
 							  lsmem_word_position(look.word))));
-	change->result = ret;
+	/* What is COLD is fetched, which is no result: another change may fail before it is looked at again. */
+	change->result = ret == -LSMEM_ECOLD ? 0 : ret;
 	return ret;
 }
 
@@ -533,8 +528,8 @@ static int lsmem_group_try(struct lsmem_store *store, struct lsmem_group *group,
  *
  * Context: sleeps, also for objects that are on backups only; holds no spinlock.
  * Return: 0: all are made.  Otherwise nothing is changed: -ENOSPC, -EINTR, -EAGAIN, -ENOMEM;
- * -LSMEM_EWAIT: the deadline is LSMEM_NO_WAIT; -EBUSY: as lsmem_group_follow(); -ENOENT, -ESTALE, -EILSEQ, -EBADMSG, -EIO, -ETIMEDOUT: an
- * object is not there, has another version, could not be read, or is named twice, and the result of its change
+ * -LSMEM_EWAIT: the deadline is LSMEM_NO_WAIT; -EBUSY: as lsmem_group_follow(); -ENOENT, -ESTALE, -EILSEQ, -EUCLEAN, -EBADMSG, -EIO,
+ * -ETIMEDOUT: an object is not there, has another version, is named twice, or could not be read, and the result of its change
  * is set.
  */
 int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, u32 nr,
@@ -546,9 +541,9 @@ int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, 
 
 	place->segment = 0;
 	for (i = 0; i < nr; i++)
-		changes[i].result = i == twice ? -EBADMSG : 0;
+		changes[i].result = i == twice ? -EUCLEAN : 0;
 	if (twice < nr)
-		return -EBADMSG;
+		return -EUCLEAN;
 	group = kzalloc(sizeof(*group), GFP_NOFS | __GFP_ACCOUNT);
 	if (!group)
 		return -ENOMEM;

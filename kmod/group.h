@@ -66,7 +66,6 @@ static inline u32 lsmem_group_room(void)
 	return LSMEM_GROUP_BYTES - LSMEM_LONG_BYTES;
 }
 
-u32 lsmem_group_twice(const struct lsmem_change *changes, u32 nr);
 int lsmem_group_prepare(struct lsmem_store *store);
 int lsmem_group_follow(struct lsmem_store *store, u64 index, struct lsmem_place *place);
 int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, u32 nr,

@@ -26,8 +26,8 @@ struct lsmem_store;
  * @segment: id; 0: it is durable
  * @offset: its end
  *
- * Lock: tier.evicting, for writing; both are read without it.  Another group waits until this one is durable, or
- * follows it in the same segment: what is read of both together is never less than one of them.
+ * Lock: tier.evicting, for writing; both are read without it.  They are of one group, or @offset is that of a later
+ * one: then that lies behind it in the same segment, or this one is durable.
  */
 struct lsmem_unsettled {
 	u64 segment;

@@ -522,8 +522,8 @@ static bool lsmem_range_forget(struct lsmem_range_group *group)
 
 		if (!lsmem_range_gone(change->result) || change->handle == range->root)
 			continue;
-		if (change->result == -EIO || change->result == -EBADMSG)
-			pr_err_ratelimited("%s: a range of pages (root %llx): its object %llx cannot be read, and is given up\n",
+		if (change->result != -ENOENT && change->result != -ESTALE)
+			pr_err_ratelimited("%s: a range of pages (root %llx): its object %llx cannot be read, or is named twice, and is given up\n",
 					   range->store->name, range->root, change->handle);
 		for (page = 0; page < group->taken; page++)
 			if (group->pages[page].data == change->data && change->data)

@@ -61,10 +61,10 @@ struct lsmem_range_page {
 	int error;
 };
 
-/* Is this the error of an object that is not there, or of which no backup has the bytes? */
+/* Is this the error of an object that is not there, of which no backup has the bytes, or that is named twice? */
 static inline bool lsmem_range_gone(int error)
 {
-	return error == -ENOENT || error == -ESTALE || error == -EIO || error == -EBADMSG;
+	return error == -ENOENT || error == -ESTALE || error == -EIO || error == -EBADMSG || error == -EUCLEAN;
 }
 
 void lsmem_range_forget_root(struct lsmem_store *store, u64 root);

@@ -597,8 +597,8 @@ static void group_test_twice(struct kunit *test)
 	before = group_mixed(test, g, handles);
 	for (i = 0; i < ARRAY_SIZE(ops); i++) {
 		group_add(g, ops[i], handles[1], 60, ops[i] == LSMEM_OP_FREE ? 0 : 70);
-		KUNIT_EXPECT_EQ(test, group_change(g), -EBADMSG);
-		KUNIT_EXPECT_EQ(test, g->changes[--g->nr].result, -EBADMSG);
+		KUNIT_EXPECT_EQ(test, group_change(g), -EUCLEAN);
+		KUNIT_EXPECT_EQ(test, g->changes[--g->nr].result, -EUCLEAN);
 		KUNIT_EXPECT_EQ(test, g->changes[1].result, 0);
 	}
 	g->nr--;	/* the new object has no handle to be looked at twice */

@@ -26,7 +26,7 @@
 #define MOST		256u		/* operations in a group */
 #define LENGTH		1000u
 #define NR		6u		/* operations of the groups at rest */
-#define NOBODY		~0u
+#define NO_OPERATION		~0u
 
 FIXTURE(groups) {
 	struct store store;
@@ -118,7 +118,7 @@ static bool rest_is_old(struct _test_data_groups *self, const struct rest *rest,
 }
 
 /*
- * Make a group that is refused with @error, which is that of operation @failing; NOBODY: of none.  What is not as
+ * Make a group that is refused with @error, which is that of operation @failing; NO_OPERATION: of none.  What is not as
  * it should be then?  NULL: all is.
  */
 static const char *refused(struct _test_data_groups *self, struct rest *rest, uint32_t nr, int error,
@@ -132,7 +132,7 @@ static const char *refused(struct _test_data_groups *self, struct rest *rest, ui
 		return "the error";
 	if (done)
 		return "the number of operations";
-	for (i = 0; failing != NOBODY && i < nr; i++)
+	for (i = 0; failing != NO_OPERATION && i < nr; i++)
 		if (rest->ops[i].result != (i == failing ? -error : -ECANCELED))
 			return "a result";
 	for (i = 0; i < NR; i++)
@@ -241,9 +241,9 @@ TEST_F(groups, bounds)
 	ASSERT_EQ(0, rest_begin(self, &rest));
 	for (i = 0; i <= MOST; i++)
 		rest.ops[i] = lsm_op_alloc(self->bytes, OBJECT_MAX / MOST, 0);
-	EXPECT_NONE(MOST + 1, E2BIG, NOBODY);
+	EXPECT_NONE(MOST + 1, E2BIG, NO_OPERATION);
 	rest.ops[7].length++;
-	EXPECT_NONE(MOST, E2BIG, NOBODY);
+	EXPECT_NONE(MOST, E2BIG, NO_OPERATION);
 	rest.ops[7].length--;
 	EXPECT_EQ(0, lsm_vector(self->store.lsm, rest.ops, MOST, LSM_ATOMIC, NULL));
 	for (i = 0; i < MOST; i++)
@@ -261,7 +261,7 @@ TEST_F(groups, bounds)
 	ASSERT_EQ(0, lsm_stat(self->store.lsm, &rest.before));
 	for (i = 0; i < NR; i++)
 		rest.ops[i] = lsm_op_replace(rest.handles[i], self->bytes, 2 * LENGTH, 0, 0);
-	EXPECT_NONE(NR, ENOSPC, NOBODY);
+	EXPECT_NONE(NR, ENOSPC, NO_OPERATION);
 	/* Can always delete. */
 	for (i = 0; i < NR; i++)
 		rest.ops[i] = lsm_op_free(rest.handles[i], 0, 0);
@@ -391,6 +391,11 @@ TEST_F(groups, follow)
 	EXPECT_EQ(-EBUSY, others_go(others));
 	rest.ops[0] = lsm_op_replace(rest.handles[3], "again", 5, 0, 0);
 	EXPECT_EQ(-EBUSY, lsm_vector(self->store.lsm, rest.ops, 1, LSM_ATOMIC, NULL));
+	/* Made, but whether it is durable is not known. */
+	rest.ops[1] = lsm_op_replace(handle, "x", 1, 0, 0);
+	EXPECT_EQ(0, lsm_vector(self->store.lsm, &rest.ops[1], 1, LSM_ATOMIC | LSM_DURABLE, NULL));
+	EXPECT_EQ(-ETIMEDOUT, rest.ops[1].result);
+	EXPECT_EQ(1, lsm_read(self->store.lsm, handle, self->bytes, LENGTH, 0, NULL));
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/durable_ms", 60000));
 	follower_sleep(&self->follower, false);
 	EXPECT_EQ(0, others_go(others));

@@ -255,7 +255,8 @@ int lsm_view_bound(const struct lsm *lsm);
  * out or none, as struct lsmem_vector says; they are up to 256, with 1 MiB of data.
  *
  * Return: 0 if all were tried, each with its own result; else an error, and the operations from @done
- * on were not tried.  With LSM_ATOMIC: 0 if all were carried out; -EOPNOTSUPP: an older kernel; else the
+ * on were not tried.  With LSM_ATOMIC: 0 if all were carried out, and with LSM_DURABLE results of -ETIMEDOUT
+ * if it is not known whether they are durable; -EOPNOTSUPP: an older kernel; else the
  * error of the operation that cannot be carried out, whose result says so, too.
  */
 int lsm_vector(struct lsm *lsm, struct lsmem_op *ops, size_t nr, unsigned int flags,
@@ -1024,8 +1025,8 @@ void lsm_columns_free(struct lsm_columns *columns);
  * objects are chosen by an exact scan at a version V.  Then each is replaced, in vectors, if it is still as it
  * was at V: what others change meanwhile is left as it is, and is counted.
  *
- * Each replace is atomic, or with LSM_ATOMIC each vector; all of them together are not.  A spread that was cut off goes on with V: an object
- * that was changed has a later version, by which it is not chosen again.
+ * Each replace is atomic, or with LSM_ATOMIC each vector; all of them together are not.  A spread that was cut off
+ * goes on with V: an object that was changed has a later version, by which it is not chosen again.
  */
 enum lsm_spread_how {
 	LSM_SPREAD_SET = 1,	/* the value is @amount */

@@ -345,33 +345,28 @@ static int change_big(struct spreading *spreading, const struct listed *listed)
 }
 
 /*
- * Replaces objects as one group.  One that has lost a race is left out, and the others are tried again: each
- * object is left out once.
+ * Replaces objects as one group.  One that has lost a race is left out and counted, and the others are tried again.
+ * @tried: out: those that are replaced, the first of @ops
  */
-static int replace_group(struct spreading *spreading, struct lsmem_op *ops, struct share *shares, size_t nr)
+static int replace_group(struct spreading *spreading, struct lsmem_op *ops, struct share *shares, size_t nr,
+			 size_t *tried)
 {
-	size_t i, failed;
-	int ret = 0;
+	size_t failed;
+	int ret;
 
-	while (!ret && nr) {
-		ret = lsm_vector(spreading->lsm, ops, nr, spreading->spread->flags, NULL);
-		for (i = 0, failed = nr; i < nr; i++) {
-			if (!ret)
-				count(spreading, 0, &shares[i]);
-			else if (ops[i].result == ret)
-				failed = i;
-			ops[i].result = 0;
-		}
-		if (!ret)
-			break;
+	for (*tried = 0; nr; nr--) {
+		ret = lsm_vector(spreading->lsm, ops, nr, spreading->spread->flags, tried);
+		for (failed = 0; ret && failed < nr && ops[failed].result != ret; failed++)
+			;
+		if (!ret || failed == nr)
+			return ret;
 		ret = count(spreading, ret, NULL);
-		if (failed == nr)
-			break;
-		nr--;
-		memmove(ops + failed, ops + failed + 1, (nr - failed) * sizeof(*ops));
-		memmove(shares + failed, shares + failed + 1, (nr - failed) * sizeof(*shares));
+		if (ret)
+			return ret;
+		memmove(ops + failed, ops + failed + 1, (nr - failed - 1) * sizeof(*ops));
+		memmove(shares + failed, shares + failed + 1, (nr - failed - 1) * sizeof(*shares));
 	}
-	return ret;
+	return 0;
 }
 
 /* Changes up to MANY objects. */
@@ -403,8 +398,9 @@ static int change_some(struct spreading *spreading, const struct listed *listed,
 	if (ret || !made)
 		return ret;
 	if (spreading->spread->flags & LSM_ATOMIC)
-		return replace_group(spreading, ops, shares, made);
-	ret = lsm_vector(spreading->lsm, ops, made, spreading->spread->flags, &tried);
+		ret = replace_group(spreading, ops, shares, made, &tried);
+	else
+		ret = lsm_vector(spreading->lsm, ops, made, spreading->spread->flags, &tried);
 	for (i = 0; i < tried; i++) {
 		failed = count(spreading, ops[i].result, &shares[i]);
 		ret = ret ? ret : failed;

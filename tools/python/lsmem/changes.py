@@ -68,6 +68,9 @@ class Changes:
             raise
         for change, op in zip(changes, ops):
             change.handle, change.version = op.handle, op.version
+        # They are made, and it is not known whether they are durable: ETIMEDOUT.
+        if ops[0].result:
+            raise Error(-ops[0].result, "lsm_vector")
 
     def __enter__(self) -> Changes:
         return self

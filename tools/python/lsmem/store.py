@@ -259,9 +259,7 @@ def _flags(durable: bool, expect: Optional[int] = None, table: int = 0) -> int:
 
 def _ops(np: Any, nr: int, op: int) -> numpy.ndarray:
     """Operations for lsm_vector(): struct lsmem_op."""
-    ops: numpy.ndarray = np.zeros(nr, [("size", "u4"), ("op", "u4"), ("flags", "u4"), ("result", "i4"),
-                           ("handle", "u8"), ("version", "u8"), ("data", "u8"), ("length", "u4"),
-                           ("table", "u4"), ("offset", "u4"), ("object_length", "u4")])
+    ops: numpy.ndarray = np.zeros(nr, _lib.Op)
     ops["size"] = _lib.OP_BYTES
     ops["op"] = op
     return ops
