@@ -106,6 +106,7 @@ static int use_memory(struct lsm *lsm, const struct lsm_memory *memory)
 	lsm->view_ms = info->view_ms;
 	lsm->nr_seglets = info->nr_seglets;
 	lsm->nr_handles = info->nr_handles;
+	lsm->handles_max = info->nr_handles;
 	lsm->last_header = info->nr_seglets * LSMEM_SEGLET_BYTES - LSMEM_LONG_BYTES;
 	lsm->seglets = memory->seglets;
 	lsm->seglet_table = memory->seglet_table;
@@ -211,6 +212,7 @@ int lsm_open(const char *path, unsigned int flags, struct lsm **out)
 		ret = -EAGAIN;
 		goto fail;
 	}
+	lsm->handles_max = query.handles_max;
 	lsm->vector_max = query.features & LSMEM_FEATURE_VECTOR ? query.vector_max : 0;
 	lsm->group_max = query.features & LSMEM_FEATURE_ATOMIC ? query.group_max : 0;
 	if (query.features & LSMEM_FEATURE_WINDOWS && !(flags & LSM_NO_WINDOWS)) {
