@@ -19,8 +19,8 @@
  * the mean is set aside until the next recovery: its bit stays set.  This withholds
  * generations and never issues one that would not be issued otherwise.
  *
- * Indices from handles.common on are reserved: they are never given out in turn, and whoever names one owns it when
- * its word goes from FREE to BUSY.
+ * Indices from handles.common on are reserved: they are never given out in turn.  A call that names one owns it when it
+ * has exchanged the word from FREE to BUSY.
  *
  * Block stores use the table by block number, and every generation is 1; a second table has
  * the last version of a discarded block, so that its next version is higher.

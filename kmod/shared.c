@@ -33,7 +33,7 @@ void lsmem_shared_setup(struct lsmem_store *store)
 
 /**
  * lsmem_shared_destroy - give the files back
- * @store: nobody has it open
+ * @store: it is not open
  */
 void lsmem_shared_destroy(struct lsmem_store *store)
 {

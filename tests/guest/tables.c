@@ -233,6 +233,7 @@ TEST_F(tables, roots)
 	struct lsm *lsm = self->store.lsm;
 	uint64_t handle, none = 0, other = 5;
 	struct lsm_root roots[4];
+	struct lsm_listed listed;
 	struct lsmem_stat stat;
 	char name[300];
 	int i;
@@ -272,7 +273,7 @@ TEST_F(tables, roots)
 	ASSERT_EQ(0, lsm_stat(lsm, &stat));
 	EXPECT_EQ(1, stat.handles_used);
 	handle = 0;
-	EXPECT_EQ(0, lsm_next(lsm, -1, &handle, (struct lsm_listed[1]){ }, 1));
+	EXPECT_EQ(0, lsm_next(lsm, -1, &handle, &listed, 1));
 }
 
 /* Reserved indices, and objects by index, as the kernel has them. */

@@ -101,7 +101,7 @@ static uint32_t bucket_of(uint64_t tag, uint32_t buckets)
 		return 0;
 	mask = (2u << (31 - __builtin_clz(buckets))) - 1;
 	bucket = (uint32_t)tag & mask;
-	return bucket < buckets ? bucket : bucket & mask >> 1;
+	return bucket < buckets ? bucket : bucket & (mask >> 1);
 }
 
 /* ---- Locks --------------------------------------------------------------------- */
@@ -210,7 +210,7 @@ static void wipe_bucket(struct lsm_index *index, struct lsm_bucket *bucket)
 			atomic_store_explicit(&bucket->slots[i], 0, memory_order_relaxed);
 }
 
-/* Empties a stripe, whose lock is held; nobody finds anything in it from now on, until show_stripe(). */
+/* Empties a stripe, whose lock is held; readers wait from now on until show_stripe(). */
 static void wipe_stripe(struct lsm_index *index, uint32_t number)
 {
 	struct lsm_stripe *stripe = &index->stripes[number];

@@ -362,7 +362,7 @@ ssize_t lsm_root_list(struct lsm *lsm, struct lsm_root *roots, size_t nr);
  * Tables with keys.  An item is an object: the value, then the key, then its length, so that the columns of values
  * can be scanned.  All objects with the table's id are items, and clients that do not use the table should leave them
  * alone.  An index leads from keys to objects; it is in memory that all processes share which have the store open,
- * and is made anew by whoever opens the table first after the store was created or recovered.  Readers take no lock
+ * and is made anew by the first client that opens the table after the store was created or recovered.  Readers take no lock
  * and make no system call.
  *
  * A key is there once.  What is durable is there after a crash, with the last value that is.  A process can die at any
@@ -404,7 +404,7 @@ struct lsm_item {
  * tiered store reads those that are on backups only.  The index takes some 16 bytes of memory for each item, charged
  * to the memory cgroup of who uses a page of it first.
  *
- * Return: 0; -EAGAIN: LSM_RDONLY, and nobody has made the index; -EUSERS: 4095 clients have it open; -EPROTO: another
+ * Return: 0; -EAGAIN: LSM_RDONLY, and the index has not been made; -EUSERS: 4095 clients have it open; -EPROTO: another
  * version of the library has made the index; -EOPNOTSUPP: no windows, or an older kernel; -EBADF: the store was opened
  * with LSM_RDONLY; -EINVAL; -ENOMEM; -ETIMEDOUT: who makes the index takes longer than ten seconds; as lsm_next().
  */
