@@ -53,6 +53,7 @@ enum lsmem_store_state {
 #define LSMEM_FEATURE_PAGES	(1ull << 5)	/* LSMEM_IOC_PAGES */
 #define LSMEM_FEATURE_SNAPSHOT	(1ull << 6)	/* LSMEM_IOC_SNAPSHOT */
 #define LSMEM_FEATURE_ATOMIC	(1ull << 7)	/* LSMEM_OPF_ATOMIC */
+#define LSMEM_FEATURE_POLL	(1ull << 8)	/* poll() waits until the store is active */
 
 /**
  * struct lsmem_query - LSMEM_IOC_QUERY: features and limits of kernel and store
