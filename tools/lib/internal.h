@@ -138,6 +138,9 @@ int lsm_from_memory(const struct lsm_memory *memory, uint32_t vector_max,
 int lsm_check_info(const struct lsmem_info *info);
 int lsm_kernel_read(struct lsm *lsm, uint64_t handle, void *data, uint32_t length,
 		    uint32_t offset, struct lsm_object *object);
+int lsm_change_by_rule(struct lsm *lsm, uint64_t handle, bool frees, const void *data, size_t length,
+		       unsigned int flags, uint64_t *version);
+int lsm_path_in(const char *class, const char *store, char *path, size_t size);
 
 enum lsm_locate lsm_locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place);
 bool lsm_place_unchanged(const struct lsm *lsm, uint64_t handle, const struct lsm_place *place);
