@@ -57,6 +57,7 @@ enum lsm_map {
  * @owners: one for each view slot
  * @touched: of a tiered store: a bit for each handle that was read; NULL: none is to be set
  * @vector_max: most operations in one LSMEM_IOC_VECTOR
+ * @durable: LSM_DURABLE if the store is durable; else 0
  * @group_max: most operations in one with LSM_ATOMIC; 0: there is none
  * @call: makes the ioctl; tests replace it
  * @private: data of @call
@@ -82,6 +83,7 @@ struct lsm {
 	struct lsm_owner *owners;
 	uint64_t *touched;
 	uint32_t vector_max;
+	uint32_t durable;
 	uint32_t group_max;
 	int (*call)(struct lsm *lsm, unsigned long request, void *argument);
 	void *private;

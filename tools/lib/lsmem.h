@@ -461,6 +461,140 @@ union lsm_value;
 int lsm_add(struct lsm *lsm, uint64_t handle, uint32_t type, uint32_t offset, union lsm_value *value,
 	    unsigned int flags, uint64_t *version);
 
+/*
+ * Large objects: up to 32 GiB with parts of 256 KiB, and 128 GiB with the largest parts.  A large object is an index
+ * object, whose handle stands for it, and parts, which are objects of the same table.  It is read, written, and freed
+ * with these calls alone; its version is that of the index object.
+ *
+ * A write makes new parts, then replaces the index object, then frees the old parts.  So a reader, and what a crash
+ * leaves, has all of a write or nothing of it.  In a durable store each step is durable before the next one begins, and
+ * each write when it returns; LSM_DURABLE is not given.  A write that fails may take as much memory of the store as
+ * it would have written, until lsm_large_sweep().  Of two clients that write to one object at the same time, one begins
+ * again, as often as the other succeeds; a reader, too.
+ *
+ * @flags: 0 or LSM_EXPECT
+ * @version: in, with LSM_EXPECT: the expected version; out: the present version; may be NULL without LSM_EXPECT
+ */
+#define LSM_LARGE_PART_MIN	4096u
+#define LSM_LARGE_PART_MAX	(LSMEM_OBJECT_MAX - 32u)
+
+/**
+ * struct lsm_large - attributes of a large object
+ * @version: changes with each write
+ * @length: bytes
+ * @part: most bytes of a part
+ * @table: id given to lsm_large_create()
+ */
+struct lsm_large {
+	uint64_t version;
+	uint64_t length;
+	uint32_t part;
+	uint32_t table;
+};
+
+/**
+ * lsm_large_create() - make a large object without bytes
+ * @lsm: store
+ * @part: bytes of a part, LSM_LARGE_PART_MIN .. LSM_LARGE_PART_MAX; 0: 256 KiB.  A write copies what it leaves of the
+ *	first and the last part that it changes
+ * @flags: LSM_TABLE(id)
+ * @handle: out, never 0
+ *
+ * Return: 0; -EINVAL; as lsm_alloc().
+ */
+int lsm_large_create(struct lsm *lsm, uint32_t part, unsigned int flags, uint64_t *handle);
+
+/**
+ * lsm_large_read() - copy bytes of a large object
+ * @lsm: store
+ * @handle: of it
+ * @data: target; may be NULL if @length is 0
+ * @length: room at @data
+ * @offset: first byte wanted, at most the length
+ * @large: out, may be NULL
+ *
+ * The bytes are of one version.
+ *
+ * Return: bytes copied; -EBADMSG: the object is no large one; -EINVAL: @offset; -EUCLEAN: a part is missing; as
+ * lsm_read().
+ */
+ssize_t lsm_large_read(struct lsm *lsm, uint64_t handle, void *data, size_t length, uint64_t offset,
+		       struct lsm_large *large);
+
+/**
+ * lsm_large_write() - write to a large object, or behind its end
+ * @lsm: store
+ * @handle: of it
+ * @data: new bytes
+ * @length: at least 1
+ * @offset: of the first; what is between the end of the object and @offset is zeroes, which take no memory
+ * @flags: see above
+ * @version: see above
+ *
+ * Return: 0; -EFBIG: more parts than there can be; -EINVAL; -ENOMEM; -EBADMSG, -EUCLEAN: as lsm_large_read(); -EBUSY: new
+ * parts were not durable in time, and nothing is changed; -ETIMEDOUT: written, durability unknown; -EILSEQ, -ENOSPC ..:
+ * as lsm_replace().
+ */
+int lsm_large_write(struct lsm *lsm, uint64_t handle, const void *data, size_t length, uint64_t offset,
+		    unsigned int flags, uint64_t *version);
+
+/**
+ * lsm_large_append() - write behind the end of a large object
+ * @lsm: store
+ * @handle: of it
+ * @data: new bytes
+ * @length: at least 1
+ * @flags: see above
+ * @offset: out: of the first; may be NULL
+ * @version: see above
+ *
+ * Return: as lsm_large_write().
+ */
+int lsm_large_append(struct lsm *lsm, uint64_t handle, const void *data, size_t length, unsigned int flags,
+		     uint64_t *offset, uint64_t *version);
+
+/**
+ * lsm_large_free() - free a large object
+ * @lsm: store
+ * @handle: of it
+ * @flags: see above
+ * @version: see above
+ *
+ * The index object is freed first: what a crash leaves are parts for lsm_large_sweep().
+ *
+ * Return: 0; -ENOMEM; -EBADMSG: the object is no large one; as lsm_free().
+ */
+int lsm_large_free(struct lsm *lsm, uint64_t handle, unsigned int flags, uint64_t *version);
+
+/**
+ * struct lsm_large_report - what lsm_large_sweep() has found
+ * @objects: large objects
+ * @parts: that they have
+ * @orphans: parts that no object has, and that were freed
+ * @broken: large objects that lack a part, or name one of another object
+ * @unseen: objects that the scan has not seen: see struct lsm_scan_result, cold
+ */
+struct lsm_large_report {
+	uint64_t objects;
+	uint64_t parts;
+	uint64_t orphans;
+	uint64_t broken;
+	uint64_t unseen;
+};
+
+/**
+ * lsm_large_sweep() - free what writers that ended in the middle have left of large objects
+ * @lsm: store, opened for writing
+ * @table: of the large objects; an object that begins as a part does counts as one
+ * @report: out
+ *
+ * Other clients may read and write meanwhile.  To be called after a crash of the host or of a writer.  Takes 40 bytes
+ * of memory for each part.
+ *
+ * Return: 0; -EBADMSG: the owner of a part is no large object; as lsm_scan(), lsm_sync() and lsm_replace().
+ */
+int lsm_large_sweep(struct lsm *lsm, uint32_t table, struct lsm_large_report *report);
+
 /**
  * lsm_stat() - counters of the store
  * @lsm: store

@@ -216,6 +216,7 @@ int lsm_open(const char *path, unsigned int flags, struct lsm **out)
 		goto fail;
 	}
 	lsm->vector_max = query.features & LSMEM_FEATURE_VECTOR ? query.vector_max : 0;
+	lsm->durable = query.features & LSMEM_FEATURE_DURABLE ? LSM_DURABLE : 0;
 	lsm->group_max = query.features & LSMEM_FEATURE_ATOMIC ? query.group_max : 0;
 	if (query.features & LSMEM_FEATURE_WINDOWS && !(flags & LSM_NO_WINDOWS)) {
 		ret = map_windows(lsm, !(flags & LSM_RDONLY));
