@@ -123,6 +123,24 @@ def test_parts(tap: Tap, store: lsmem.Store) -> None:
     tap.check("newer: freed", bool(fails(lambda: store.write(handle, b"x"), errno.ESTALE)))
 
 
+def test_large(tap: Tap, store: lsmem.Store) -> None:
+    """A large object."""
+    used = store.stat()["handles_used"]
+    large, content = store.make_large(part=1 << 16, table=8), bytearray(random.Random(2).randbytes(3 << 20))
+    large.append(content[:100000])
+    offset, version = large.append(content[100000:])
+    tap.same("large: appended", (offset, store.large(large.handle).read() == content), (100000, True))
+    content[70000:70005] = b"wrote"
+    large.write(b"wrote", 70000, expect=version)
+    tap.check("large: written", large.read(200000, 60000) == content[60000:260000])
+    error = fails(lambda: large.write(b"x", expect=version), errno.EILSEQ)
+    tap.check("large: another version", bool(error and error.version == large.attributes.version))
+    tap.same("large: attributes", large.attributes[1:], (3 << 20, 1 << 16, 8))
+    tap.same("large: nothing to sweep", store.sweep_large(8), lsmem.Report(1, 48, 0, 0, 0))
+    large.free()
+    tap.same("large: freed", store.stat()["handles_used"], used)
+
+
 def test_names(tap: Tap, name: str) -> None:
     """Stores by name and uuid, and waiting for them."""
     lsmem.wait_active(f"/dev/{name}")
@@ -456,6 +474,7 @@ def main() -> int:
         with lsmem.open(f"/dev/{name}") as store:
             test_objects(tap, store)
             test_parts(tap, store)
+            test_large(tap, store)
             test_names(tap, name)
             test_changes(tap, store)
             test_many(tap, store)

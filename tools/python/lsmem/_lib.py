@@ -28,6 +28,19 @@ class Object(ctypes.Structure):
     _fields_ = [("version", c_uint64), ("length", c_uint32), ("table", c_uint32)]
 
 
+class Large(ctypes.Structure):
+    """struct lsm_large"""
+
+    _fields_ = [("version", c_uint64), ("length", c_uint64), ("part", c_uint32), ("table", c_uint32)]
+
+
+class LargeReport(ctypes.Structure):
+    """struct lsm_large_report"""
+
+    _fields_ = [("objects", c_uint64), ("parts", c_uint64), ("orphans", c_uint64), ("broken", c_uint64),
+                ("unseen", c_uint64)]
+
+
 class Column(ctypes.Structure):
     """struct lsm_column"""
 
@@ -151,6 +164,11 @@ _CALLS = {
     "lsm_compare_exchange": (c_void_p, c_uint64, c_uint32, c_void_p, c_void_p, c_size_t, c_uint,
                              POINTER(c_uint64)),
     "lsm_add": (c_void_p, c_uint64, c_uint32, c_uint32, POINTER(Value), c_uint, POINTER(c_uint64)),
+    "lsm_large_create": (c_void_p, c_uint32, c_uint, POINTER(c_uint64)),
+    "lsm_large_write": (c_void_p, c_uint64, c_void_p, c_size_t, c_uint64, c_uint, POINTER(c_uint64)),
+    "lsm_large_append": (c_void_p, c_uint64, c_void_p, c_size_t, c_uint, POINTER(c_uint64), POINTER(c_uint64)),
+    "lsm_large_free": (c_void_p, c_uint64, c_uint, POINTER(c_uint64)),
+    "lsm_large_sweep": (c_void_p, c_uint32, POINTER(LargeReport)),
     "lsm_wait_active": (c_char_p, c_int),
     "lsm_vector": (c_void_p, c_void_p, c_size_t, c_uint, POINTER(c_size_t)),
     "lsm_sync": (c_void_p, c_uint32),
@@ -186,9 +204,11 @@ def _load() -> ctypes.CDLL:
             function.argtypes = arguments
             function.restype = c_int
             function.errcheck = lambda returned, _function, _arguments, what=name: check(returned, what)
-        library.lsm_read.argtypes = (c_void_p, c_uint64, c_void_p, c_size_t, c_uint32, POINTER(Object))
-        library.lsm_read.restype = ctypes.c_ssize_t
-        library.lsm_read.errcheck = lambda returned, _function, _arguments: check(returned, "lsm_read")
+        for name, offset, found in (("lsm_read", c_uint32, Object), ("lsm_large_read", c_uint64, Large)):
+            function = getattr(library, name)
+            function.argtypes = (c_void_p, c_uint64, c_void_p, c_size_t, offset, POINTER(found))
+            function.restype = ctypes.c_ssize_t
+            function.errcheck = lambda returned, _function, _arguments, what=name: check(returned, what)
         library.lsm_explain_text.argtypes = (POINTER(Explain), c_char_p, c_size_t)
         library.lsm_explain_text.restype = c_int
         library.lsm_strerror.argtypes = (c_int,)

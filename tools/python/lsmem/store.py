@@ -15,6 +15,7 @@ from . import _lib, aggregate
 from .changes import Changes
 from .errors import Error, wanted
 from .fields import Field, parse_columns, parse_where
+from .large import Large, Report, sweep
 from .parts import If, Parts, Rule, bytes_of
 from .scan import Explain, Result, Run, Scan, native_scan
 
@@ -199,6 +200,20 @@ class Store(Parts):
             except Error as error:
                 if error.errno != errno.EILSEQ:
                     raise
+
+    def make_large(self, *, part: int = 0, table: int = 0) -> Large:
+        """Makes a large object without bytes, of parts of @part bytes, by default 256 KiB."""
+        handle = ctypes.c_uint64()
+        _lib.lib.lsm_large_create(self._lsm, part, _flags(False, table), handle)
+        return Large(lambda: self._lsm, handle.value)
+
+    def large(self, handle: int) -> Large:
+        """The large object with a handle."""
+        return Large(lambda: self._lsm, handle)
+
+    def sweep_large(self, table: int = 0) -> Report:
+        """Frees what writers that ended in the middle have left of large objects of a table, and counts."""
+        return sweep(self._lsm, table)
 
     def changes(self, *, durable: bool = False) -> Changes:
         """Changes of up to 256 objects that are made all or none, at the end of a with statement."""
