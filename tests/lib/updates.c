@@ -550,6 +550,15 @@ static void test_wait(void)
 
 static void test_words(void)
 {
+	static const int own[] = {
+		E2BIG, EAGAIN, EBADF, EBADMSG, EBUSY, ECANCELED, ECHILD, EDOM, EFBIG, EILSEQ, EINVAL, EIO, EMFILE,
+		ENFILE, ENODEV, ENOENT, ENOSPC, ENOTTY, EOPNOTSUPP, EOVERFLOW, EPROTO, ESTALE, ETIMEDOUT, EUCLEAN,
+	};
+	size_t i, right = 0;
+
+	for (i = 0; i < sizeof(own) / sizeof(*own); i++)
+		right += !!strcmp(lsm_strerror(-own[i]), strerror(own[i]));
+	tap_is(right, sizeof(own) / sizeof(*own), "words: own ones for what means more here");
 	tap_ok(lsm_strerror(-EILSEQ) == lsm_strerror(EILSEQ) && strstr(lsm_strerror(EILSEQ), "version"),
 	       "words: of both signs");
 	tap_ok(strstr(lsm_strerror(-ESTALE), "freed") && strcmp(lsm_strerror(-ESTALE), strerror(ESTALE)),

@@ -18,6 +18,8 @@ const char *lsm_strerror(int error)
 	switch (number) {
 	case 0:
 		return "no error";
+	case E2BIG:
+		return "more operations than can be carried out all or none";
 	case EAGAIN:
 		return "the store is not active yet, or all view slots are in use";
 	case EBADF:
@@ -30,6 +32,8 @@ const char *lsm_strerror(int error)
 		return "not carried out as a whole: a view or snapshot was revoked, or another operation failed";
 	case ECHILD:
 		return "not possible in the child of a fork";
+	case EDOM:
+		return "a weight is negative or no number, or all are 0";
 	case EFBIG:
 		return "the object would be larger than an object can be";
 	case EILSEQ:
