@@ -15,7 +15,7 @@
 #include "atomic.h"
 #include "entry.h"
 #include "group.h"
-#include "handle.h"
+#include "object.h"
 #include "store.h"
 
 /**
@@ -59,7 +59,7 @@ static int lsmem_atomic_one(struct lsmem_store *store, struct lsmem_change *chan
 	};
 	if (change->length && copy_from_user(to, u64_to_user_ptr(op->data), change->length))
 		return -EFAULT;
-	return op->op == LSMEM_OP_ALLOC ? lsmem_handle_alloc(store, &change->handle) : 0;
+	return op->op == LSMEM_OP_ALLOC ? lsmem_object_handle(store, op, &change->handle) : 0;
 }
 
 /* The first @nr operations are not carried out: give their new handles back. */

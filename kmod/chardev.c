@@ -29,6 +29,7 @@
 #include "object.h"
 #include "pagefs.h"
 #include "registry.h"
+#include "shared.h"
 #include "span.h"
 #include "store.h"
 #include "uring.h"
@@ -40,7 +41,7 @@
 
 #define LSMEM_VECTOR_MAX	1024
 #define LSMEM_VECTOR_CHUNK	LSMEM_SPAN_MAX	/* operations fetched together */
-#define LSMEM_OPF_ALL		(LSMEM_OPF_DURABLE | LSMEM_OPF_EXPECT)
+#define LSMEM_OPF_CHANGE	(LSMEM_OPF_DURABLE | LSMEM_OPF_EXPECT)
 
 /**
  * struct lsmem_call - the context of a call
@@ -108,10 +109,10 @@ static const struct {
 	bool payload;
 	int (*change)(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);
 } lsmem_ops[] = {
-	[LSMEM_OP_ALLOC] = { LSMEM_OPF_DURABLE, FMODE_WRITE, true, lsmem_object_alloc },
-	[LSMEM_OP_READ] = { LSMEM_OPF_NOWAIT, FMODE_READ, false, NULL },
-	[LSMEM_OP_REPLACE] = { LSMEM_OPF_ALL, FMODE_WRITE, true, lsmem_object_replace },
-	[LSMEM_OP_FREE] = { LSMEM_OPF_ALL, FMODE_WRITE, false, lsmem_object_free },
+	[LSMEM_OP_ALLOC] = { LSMEM_OPF_DURABLE | LSMEM_OPF_INDEX, FMODE_WRITE, true, lsmem_object_alloc },
+	[LSMEM_OP_READ] = { LSMEM_OPF_NOWAIT | LSMEM_OPF_INDEX, FMODE_READ, false, NULL },
+	[LSMEM_OP_REPLACE] = { LSMEM_OPF_CHANGE, FMODE_WRITE, true, lsmem_object_replace },
+	[LSMEM_OP_FREE] = { LSMEM_OPF_CHANGE, FMODE_WRITE, false, lsmem_object_free },
 };
 
 /* The row of an operation. An unknown or mispredicted one has row 0, which takes nothing. */
@@ -120,10 +121,27 @@ static u32 lsmem_op_row(u32 op)
 	return op < ARRAY_SIZE(lsmem_ops) ? array_index_nospec(op, ARRAY_SIZE(lsmem_ops)) : 0;
 }
 
+/* Check which object an operation names, and the table of a new one. */
+static int lsmem_op_check_object(const struct lsmem_store *store, const struct lsmem_op *op)
+{
+	bool by_index = op->flags & LSMEM_OPF_INDEX;
+
+	if (op->op == LSMEM_OP_ALLOC) {
+		u64 first = by_index ? store->handles.common : 0;
+
+		if (op->table >= LSMEM_TABLES || op->handle < first ||
+		    op->handle >= first + (by_index ? store->handles.nr - first : 1))
+			return -EINVAL;
+		return 0;
+	}
+	return op->handle || by_index ? 0 : -ENOENT;
+}
+
 static int lsmem_op_check(const struct lsmem_call *call, const struct lsmem_op *op, u32 flags)
 {
 	u32 row = lsmem_op_row(op->op);
 	bool reads = op->op == LSMEM_OP_READ;
+	int ret;
 
 	if (!row)
 		return -EINVAL;
@@ -137,8 +155,9 @@ static int lsmem_op_check(const struct lsmem_call *call, const struct lsmem_op *
 		return -EINVAL;
 	if (reads && op->length > LSMEM_OBJECT_MAX)
 		return -EINVAL;
-	if (op->op == LSMEM_OP_ALLOC ? op->table >= LSMEM_TABLES || op->handle : !op->handle)
-		return op->op == LSMEM_OP_ALLOC ? -EINVAL : -ENOENT;
+	ret = lsmem_op_check_object(call->store, op);
+	if (ret)
+		return ret;
 	if (!reads && (op->offset || op->object_length))
 		return -EINVAL;
 	if ((op->op == LSMEM_OP_REPLACE || op->op == LSMEM_OP_FREE) && op->table)
@@ -181,7 +200,7 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 		if (ret == -LSMEM_EUNSETTLED) {
 			ret = lsmem_group_follow(call->store, lsmem_handle_index(op->handle), place);
 			if (op->op == LSMEM_OP_ALLOC)
-				op->handle = 0;
+				op->handle = op->flags & LSMEM_OPF_INDEX ? lsmem_handle_index(op->handle) : 0;
 			continue;
 		}
 		ret = lsmem_fetch(call->store, lsmem_handle_index(op->handle), &until,
@@ -336,7 +355,7 @@ static u32 lsmem_vector_span(const struct lsmem_call *call, const struct lsmem_v
 	for (i = 0; i < nr; i++) {
 		u32 flags = lsmem_vector_flags(vector, ops[i].op, ops[i].flags);
 
-		if ((ops[i].op != LSMEM_OP_ALLOC && ops[i].op != LSMEM_OP_REPLACE) ||
+		if ((ops[i].op != LSMEM_OP_ALLOC && ops[i].op != LSMEM_OP_REPLACE) || flags & LSMEM_OPF_INDEX ||
 		    lsmem_op_check(call, &ops[i], flags))
 			break;
 	}
@@ -655,6 +674,7 @@ static long lsmem_ioctl_query(void *context, void *arg)
 			    (lsmem_pages_there() ? LSMEM_FEATURE_PAGES : 0) |
 			    (store->durable ? LSMEM_FEATURE_DURABLE : 0) |
 			    (store->tier.on ? LSMEM_FEATURE_TIER : LSMEM_FEATURE_SNAPSHOT) |
+			    LSMEM_FEATURE_INDEX | (IS_ENABLED(CONFIG_SHMEM) ? LSMEM_FEATURE_SHARED : 0) |
 			    (IS_ENABLED(CONFIG_IO_URING) ? LSMEM_FEATURE_URING : 0),
 		.abi = LSMEM_ABI,
 		.kind = store->kind,
@@ -663,7 +683,7 @@ static long lsmem_ioctl_query(void *context, void *arg)
 		.vector_max = LSMEM_VECTOR_MAX,
 		.group_max = LSMEM_ATOMIC_MAX,
 		.capacity = store->capacity,
-		.handles_max = store->handles.nr,
+		.handles_max = store->handles.common,
 	};
 	memcpy(query->uuid, store->uuid, sizeof(query->uuid));
 	return 0;
@@ -712,6 +732,13 @@ static long lsmem_ioctl_snapshot(void *context, void *arg)
 	return call->nowait ? -LSMEM_EWAIT : lsmem_frozen_ioctl(call->store, call->mode, arg);
 }
 
+static long lsmem_ioctl_shared(void *context, void *arg)
+{
+	struct lsmem_call *call = context;
+
+	return call->nowait ? -LSMEM_EWAIT : lsmem_shared_ioctl(call->store, call->mode, arg);
+}
+
 static const struct lsmem_ioctl lsmem_ioctls[] = {
 	LSMEM_IOCTL(LSMEM_IOC_QUERY, struct lsmem_query, LSMEM_QUERY_SIZE_VER0,
 		    lsmem_ioctl_query),
@@ -733,6 +760,8 @@ static const struct lsmem_ioctl lsmem_ioctls[] = {
 		    lsmem_ioctl_pages),
 	LSMEM_IOCTL(LSMEM_IOC_SNAPSHOT, struct lsmem_snapshot, LSMEM_SNAPSHOT_SIZE_VER0,
 		    lsmem_ioctl_snapshot),
+	LSMEM_IOCTL(LSMEM_IOC_SHARED, struct lsmem_shared, LSMEM_SHARED_SIZE_VER0,
+		    lsmem_ioctl_shared),
 };
 
 static long lsmem_chardev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)

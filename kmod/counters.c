@@ -46,7 +46,7 @@ void lsmem_store_stat(struct lsmem_store *store, struct lsmem_stat *stat)
 		.live_bytes = percpu_counter_sum_positive(&store->live),
 		.seglets = store->seglets.nr,
 		.free_seglets = READ_ONCE(store->seglets.nr_free),
-		.handles_max = store->handles.nr,
+		.handles_max = store->handles.common,
 		.handles_used = percpu_counter_sum_positive(&store->handles.used),
 		.segments = READ_ONCE(store->segments.nr_log),
 		.segments_cleaned = READ_ONCE(store->cleaner.stats.segments_cleaned),

@@ -19,6 +19,9 @@
  * the mean is set aside until the next recovery: its bit stays set.  This withholds
  * generations and never issues one that would not be issued otherwise.
  *
+ * Indices from handles.common on are reserved: they are never given out in turn.  A call that names one owns it when it
+ * has exchanged the word from FREE to BUSY.
+ *
  * Block stores use the table by block number, and every generation is 1; a second table has
  * the last version of a discarded block, so that its next version is higher.
  *
@@ -42,13 +45,14 @@
 
 /**
  * lsmem_handles_init - make a store's handle table
- * @store: nr_handles is set
+ * @store: its kind and handles.common are set
  * Return: 0 or -ENOMEM.
  */
 int lsmem_handles_init(struct lsmem_store *store)
 {
 	int ret;
 
+	store->handles.nr = store->handles.common + (store->kind == LSMEM_KIND_OBJECT ? LSMEM_RESERVED : 0);
 	store->handles.table = lsmem_table_alloc(store->handles.nr * sizeof(*store->handles.table),
 						 store->seglets.gfp);
 	if (!store->handles.table)
@@ -63,7 +67,7 @@ int lsmem_handles_init(struct lsmem_store *store)
 							     store->seglets.gfp);
 		return store->handles.discarded ? 0 : -ENOMEM;
 	}
-	ret = lsmem_indices_init(&store->handles.map, store->handles.nr, store->seglets.gfp);
+	ret = lsmem_indices_init(&store->handles.map, store->handles.common, store->seglets.gfp);
 	/* All words are 0: FREE.  Generations begin at 1: index 0 with generation 0 is no handle. */
 	return ret;
 }
@@ -106,6 +110,20 @@ static void lsmem_handle_retire(struct lsmem_store *store, u64 index)
 			index);
 }
 
+/* A generation is about to be given out. */
+static void lsmem_handle_raise(struct lsmem_handles *handles, u32 generation)
+{
+	u32 max = READ_ONCE(handles->max);
+
+	while (generation > max) {
+		u32 seen = cmpxchg(&handles->max, max, generation);
+
+		if (seen == max)
+			break;
+		max = seen;
+	}
+}
+
 /**
  * lsmem_handle_alloc - give out a handle that has never been given out
  * @store: active, object kind
@@ -124,7 +142,7 @@ int lsmem_handle_alloc(struct lsmem_store *store, u64 *handle)
 		return -EMFILE;		/* the recovery found all used up */
 	for (;;) {
 		struct lsmem_handle *h;
-		u32 generation, max;
+		u32 generation;
 		int index;
 
 		index = lsmem_indices_get(&store->handles.map);
@@ -144,19 +162,45 @@ int lsmem_handle_alloc(struct lsmem_store *store, u64 *handle)
 			lsmem_indices_put(&store->handles.map, index);
 			return -EAGAIN;
 		}
-		for (max = READ_ONCE(store->handles.max); generation > max;) {
-			u32 seen = cmpxchg(&store->handles.max, max, generation);
-
-			if (seen == max)
-				break;
-			max = seen;
-		}
+		lsmem_handle_raise(&store->handles, generation);
 		WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_BUSY, generation));
 		percpu_counter_inc(&store->handles.used);
 		lsmem_count(store, handles_given, 1);
 		*handle = lsmem_handle_make(index, generation);
 		return 0;
 	}
+}
+
+/**
+ * lsmem_handle_reserved - give out a handle of a reserved index
+ * @store: active, object kind
+ * @index: at least handles.common, below handles.nr
+ * @handle: out; as lsmem_handle_alloc()
+ *
+ * Context: any.
+ * Return: 0; -EEXIST: the index has an object; -EBUSY: it has another owner; -EMFILE: it has had too many; -EAGAIN:
+ * as lsmem_handle_alloc().
+ */
+int lsmem_handle_reserved(struct lsmem_store *store, u64 index, u64 *handle)
+{
+	struct lsmem_handle *h = lsmem_handle_at(&store->handles, index);
+	u64 word = READ_ONCE(h->word);
+	u32 generation;
+
+	if (lsmem_word_state(word) != LSMEM_WORD_FREE)
+		return lsmem_word_state(word) == LSMEM_WORD_BUSY ? -EBUSY : -EEXIST;
+	generation = max(lsmem_word_generation(word), store->handles.floor) + 1;
+	if (generation > LSMEM_GENERATION_MAX || lsmem_handle_ahead(store, generation))
+		return -EMFILE;
+	if (generation > READ_ONCE(store->handles.ceiling))
+		return -EAGAIN;
+	lsmem_handle_raise(&store->handles, generation);
+	if (!lsmem_word_swap(h, word, lsmem_word_next(word, LSMEM_WORD_BUSY, generation)))
+		return -EBUSY;
+	percpu_counter_inc(&store->handles.used);
+	lsmem_count(store, handles_given, 1);
+	*handle = lsmem_handle_make(index, generation);
+	return 0;
 }
 
 /**
@@ -174,7 +218,8 @@ void lsmem_handle_free(struct lsmem_store *store, u64 handle)
 						    lsmem_handle_generation(handle)));
 	percpu_counter_dec(&store->handles.used);
 	/* A release: the next owner's words come after this one (tests/litmus/handle-free.litmus). */
-	lsmem_indices_put(&store->handles.map, index);
+	if (likely(index < store->handles.common))
+		lsmem_indices_put(&store->handles.map, index);
 }
 
 /**

@@ -39,6 +39,7 @@ struct lsmem_unsettled {
  * @table: @nr words, mapped read-only into clients
  * @discarded: block stores: the version at which each block was discarded, 0: none
  * @nr: indices of objects, or blocks of a block store
+ * @common: indices that lsmem_handle_alloc() gives out; those from here on are reserved
  * @map: indices that are taken (object stores)
  * @livemap: where the words point that are LIVE
  * @era: of versions
@@ -61,6 +62,7 @@ struct lsmem_handles {
 	struct lsmem_handle *table;
 	u64 *discarded;
 	u64 nr;
+	u64 common;
 	struct lsmem_indices map;
 	struct lsmem_livemap livemap;
 	u32 era;
@@ -279,6 +281,7 @@ static inline u32 lsmem_word_generation(u64 word)
 int lsmem_handles_init(struct lsmem_store *store);
 void lsmem_handles_destroy(struct lsmem_store *store);
 int lsmem_handle_alloc(struct lsmem_store *store, u64 *handle);
+int lsmem_handle_reserved(struct lsmem_store *store, u64 index, u64 *handle);
 void lsmem_handle_free(struct lsmem_store *store, u64 handle);
 int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle **found);
 int lsmem_handle_missing(const struct lsmem_store *store, u64 handle, u32 generation);

@@ -492,7 +492,7 @@ static void lsmem_load_map(struct lsmem_store *store)
 {
 	u64 i;
 
-	for (i = 0; i < store->handles.nr; i++) {
+	for (i = 0; i < store->handles.common; i++) {
 		u32 state = lsmem_word_state(store->handles.table[i].word);
 
 		if (state == LSMEM_WORD_LIVE || state == LSMEM_WORD_COLD)

@@ -27,6 +27,7 @@
  *	tree.c, root.c, journal.c, range.c,
  *	buffer.c, pages.c, pagefs.c	ranges of pages, as files
  *	frozen.c				the descriptor of a snapshot
+ *	shared.c				memory that clients share
  *	uring.c				commands of io_uring
  *	activate.c, load.c, repl.c		the daemon: recovery, and the stream
  *	chardev.c, sysfs.c, debugfs.c	interfaces of one store

@@ -146,6 +146,8 @@ static void lsmem_place_set(struct lsmem_place *place, const struct lsmem_append
  * @handle: of the object
  * @look: its h is set; the rest is filled in
  *
+ * A handle with generation 0 is that of any object that the index has (LSMEM_OPF_INDEX).
+ *
  * Context: rcu_read_lock() held.
  * Return: 0; -ENOENT, -ESTALE: lsmem_handle_missing(); -LSMEM_ECOLD: it has to be fetched first;
  * -EBADMSG: its length is not one, because a process with a replication descriptor can write to
@@ -164,8 +166,10 @@ int lsmem_look(struct lsmem_store *store, u64 handle, struct lsmem_look *look)
 		return lsmem_handle_missing(store, handle, lsmem_word_generation(look->word));
 	e = lsmem_word_entry(&store->seglets, look->word);
 	found = lsmem_entry_handle(e);
-	if (found != handle)
+	if (unlikely(found != handle) &&
+	    (lsmem_handle_generation(handle) || lsmem_handle_index(found) != handle))
 		return lsmem_handle_missing(store, handle, lsmem_handle_generation(found));
+	look->handle = found;
 	look->version = lsmem_entry_version(e);
 	look->length = lsmem_entry_length(e);
 	look->table = lsmem_entry_table(e);
@@ -277,6 +281,20 @@ void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *op
 }
 
 /**
+ * lsmem_object_handle - a handle for a new object
+ * @store: active, object kind
+ * @op: checked: LSMEM_OP_ALLOC
+ * @handle: out
+ *
+ * Context: may sleep.  Return: as lsmem_handle_alloc() or lsmem_handle_reserved().
+ */
+int lsmem_object_handle(struct lsmem_store *store, const struct lsmem_op *op, u64 *handle)
+{
+	return op->flags & LSMEM_OPF_INDEX ? lsmem_handle_reserved(store, op->handle, handle) :
+					     lsmem_handle_alloc(store, handle);
+}
+
+/**
  * lsmem_object_alloc - a new object
  * @store: active, object kind
  * @op: checked; @op->handle and @op->version are filled in
@@ -296,7 +314,7 @@ int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct ls
 	ret = lsmem_admit(store, size);
 	if (ret)
 		return ret;
-	ret = lsmem_handle_alloc(store, &handle);
+	ret = lsmem_object_handle(store, op, &handle);
 	if (ret)
 		goto err_admit;
 	if (lsmem_word_unsettled(&store->handles, lsmem_handle_index(handle), 0, 0)) {
@@ -483,10 +501,21 @@ static int lsmem_copy_out(struct lsmem_store *store, u64 position, u32 skip, voi
 	return 0;
 }
 
+/* Find the word that a read means. */
+static int lsmem_read_find(struct lsmem_store *store, const struct lsmem_op *op, struct lsmem_handle **found)
+{
+	if (!(op->flags & LSMEM_OPF_INDEX))
+		return lsmem_handle_find(store, op->handle, found);
+	if (op->handle >= store->handles.nr)
+		return -ENOENT;
+	*found = lsmem_handle_at(&store->handles, op->handle);
+	return 0;
+}
+
 /**
  * lsmem_object_read - copy an object, or a part of it, to the user
  * @store: active or RECOVERING, object kind
- * @op: checked; version, table, length and object_length are filled in
+ * @op: checked; handle, version, table, length and object_length are filled in
  * Return: 0 or an error as struct lsmem_op says.
  */
 int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op)
@@ -497,7 +526,7 @@ int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op)
 	u32 length = 0, offset;
 	int ret, tries;
 
-	ret = lsmem_handle_find(store, op->handle, &look.h);
+	ret = lsmem_read_find(store, op, &look.h);
 	if (ret)
 		return ret;
 	for (tries = 1;; tries++) {
@@ -534,7 +563,8 @@ int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op)
 		ret = -EFAULT;
 	kvfree(bounce);
 	if (ret)
-		return ret;
+		return ret == -ESTALE && op->flags & LSMEM_OPF_INDEX ? -ENOENT : ret;
+	op->handle = look.handle;
 	op->version = look.version;
 	op->table = look.table;
 	op->length = length;

@@ -16,6 +16,7 @@
  * struct lsmem_look - what a look at an object has found
  * @h: its entry in the handle table
  * @word: its word
+ * @handle: of its entry
  * @version: of its entry
  * @length: of its payload, bytes
  * @table: of its entry
@@ -24,6 +25,7 @@
 struct lsmem_look {
 	struct lsmem_handle *h;
 	u64 word;
+	u64 handle;
 	u64 version;
 	u32 length;
 	u32 table;
@@ -45,6 +47,7 @@ int lsmem_look_from(struct lsmem_store *store, struct lsmem_op *op, struct lsmem
 		    const struct lsmem_append *ap);
 
 void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *ops, u32 nr);
+int lsmem_object_handle(struct lsmem_store *store, const struct lsmem_op *op, u64 *handle);
 int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);
 int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op);
 int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);

@@ -545,7 +545,7 @@ static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *atta
 	attach->state = store->state;
 	attach->kind = store->kind;
 	attach->bytes = store->bytes;
-	attach->handles_max = store->handles.nr;
+	attach->handles_max = store->handles.common;
 	attach->instant = store->tier.on;
 	attach->capacity = store->tier.on && !store->tier.whole ? store->capacity : 0;
 	return 0;

@@ -31,6 +31,7 @@
 #include "epoch.h"
 #include "handle.h"
 #include "registry.h"
+#include "shared.h"
 #include "sizes.h"
 #include "store.h"
 #include "sysfs.h"
@@ -95,6 +96,7 @@ static void lsmem_store_device_release(struct device *dev)
 {
 	struct lsmem_store *store = container_of(dev, struct lsmem_store, dev);
 
+	lsmem_shared_destroy(store);
 	lsmem_window_destroy(store);
 	lsmem_fetches_destroy(store);
 	lsmem_tier_destroy(store);
@@ -251,10 +253,7 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 		store->capacity = (u64)usable * LSMEM_SEGLET_BYTES / 100 *
 			  (store->kind == LSMEM_KIND_BLOCK ? LSMEM_BLOCK_PERCENT :
 							     LSMEM_OBJECT_PERCENT);
-	if (store->kind == LSMEM_KIND_BLOCK)
-		store->handles.nr = lsmem_block_capacity(store);
-	else
-		store->handles.nr = sizes->handles;
+	store->handles.common = store->kind == LSMEM_KIND_BLOCK ? lsmem_block_capacity(store) : sizes->handles;
 	ret = lsmem_handles_init(store);
 	if (!ret)
 		ret = lsmem_tier_init(store);
@@ -319,6 +318,7 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	lsmem_parks_init(store);
 	lsmem_near_prepare(store);
 	lsmem_snapshots_setup(store);
+	lsmem_shared_setup(store);
 	device_initialize(&store->dev);
 	store->dev.class = &lsmem_class;
 	store->dev.type = &lsmem_device_type;

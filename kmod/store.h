@@ -13,6 +13,7 @@
 #include <linux/mutex.h>
 #include <linux/percpu_counter.h>
 #include <linux/wait.h>
+#include <linux/xarray.h>
 
 #include "balance.h"
 #include "buffer.h"
@@ -116,6 +117,7 @@ struct gendisk;
  * @fetches: its fetch requests (fetch.c)
  * @nears: the drive that is read without the daemon (near.c)
  * @buffers: its page buffers (buffer.c)
+ * @shared: memory that its clients share, files by id (shared.c)
  * @dev: its device, which counts references to the store
  * @cdev: of an object store
  * @disk: of a block store, while it is active; see lsmem_store_give()
@@ -168,6 +170,7 @@ struct lsmem_store {
 	struct lsmem_fetches fetches;
 	struct lsmem_nears nears;
 	struct lsmem_buffers buffers;
+	struct xarray shared;
 
 	struct device dev;
 	struct cdev cdev;

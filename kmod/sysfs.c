@@ -121,7 +121,7 @@ LSMEM_ATTR(live_bytes, "%lld", percpu_counter_sum_positive(&store->live));
 LSMEM_ATTR(seglets, "%u", store->seglets.nr);
 LSMEM_ATTR(free_seglets, "%u", READ_ONCE(store->seglets.nr_free));
 LSMEM_ATTR(reserved_seglets, "%u", READ_ONCE(store->seglets.reserve));
-LSMEM_ATTR(handles_max, "%llu", store->handles.nr);
+LSMEM_ATTR(handles_max, "%llu", store->handles.common);
 LSMEM_ATTR(handles_used, "%lld", percpu_counter_sum_positive(&store->handles.used));
 LSMEM_ATTR(segments, "%u", READ_ONCE(store->segments.nr_log));
 LSMEM_ATTR(segments_max, "%u", store->segments.nr);

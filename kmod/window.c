@@ -79,7 +79,7 @@ int lsmem_window_init(struct lsmem_store *store)
 	info->length = sizeof(*info);
 	info->kind = store->kind;
 	info->nr_seglets = store->seglets.nr;
-	info->nr_handles = store->handles.nr;
+	info->nr_handles = store->handles.common;	/* reserved ones by a call only */
 	info->nr_slots = LSMEM_SLOTS;
 	info->view_ms = store->views.view_ms;
 	info->seglets = (struct lsmem_window){ LSMEM_OFFSET_SEGLETS, store->bytes };

@@ -53,7 +53,9 @@ enum lsmem_store_state {
 #define LSMEM_FEATURE_PAGES	(1ull << 5)	/* LSMEM_IOC_PAGES */
 #define LSMEM_FEATURE_SNAPSHOT	(1ull << 6)	/* LSMEM_IOC_SNAPSHOT */
 #define LSMEM_FEATURE_ATOMIC	(1ull << 7)	/* LSMEM_OPF_ATOMIC */
-#define LSMEM_FEATURE_POLL	(1ull << 8)	/* poll() waits until the store is active */
+#define LSMEM_FEATURE_INDEX	(1ull << 8)	/* LSMEM_OPF_INDEX */
+#define LSMEM_FEATURE_SHARED	(1ull << 9)	/* LSMEM_IOC_SHARED */
+#define LSMEM_FEATURE_POLL	(1ull << 10)	/* poll() waits until the store is active */
 
 /**
  * struct lsmem_query - LSMEM_IOC_QUERY: features and limits of kernel and store
@@ -102,6 +104,16 @@ struct lsmem_query {
 						 * the result is -EAGAIN; needs LSMEM_FEATURE_TIER
 						 */
 #define LSMEM_OPF_ATOMIC	(1u << 3)	/* struct lsmem_vector only: all operations or none */
+#define LSMEM_OPF_INDEX		(1u << 4)	/* READ: @handle is an index, of whatever object it has now; ALLOC:
+						 * a reserved one; needs LSMEM_FEATURE_INDEX
+						 */
+
+/*
+ * Reserved indices follow those of other objects: handles_max of struct lsmem_query plus one of these.  Only
+ * an ALLOC that names it gives one an object, which can so be found without its handle, also after a crash.
+ */
+#define LSMEM_RESERVED_ROOTS	0u		/* names of handles, kept by liblsmem: lsm_root_set() */
+#define LSMEM_RESERVED		1u		/* reserved indices of an object store */
 
 /**
  * struct lsmem_op - one operation on one object
@@ -109,7 +121,7 @@ struct lsmem_query {
  * @op: LSMEM_OP_*; in a single call, that of the ioctl
  * @flags: LSMEM_OPF_*
  * @result: out, vector only: 0 or a negative errno
- * @handle: ALLOC: out; otherwise in
+ * @handle: ALLOC: out; otherwise in.  With LSMEM_OPF_INDEX: in, the index; out, the handle
  * @version: EXPECT: in, the expected version; out: the present version of the object
  * @data: user pointer to @length bytes (ALLOC, REPLACE: source, READ: target)
  * @length: ALLOC, REPLACE: bytes of the object, 1..object_max.  READ: room at
@@ -119,7 +131,8 @@ struct lsmem_query {
  * @object_length: READ: out, bytes of the whole object
  *
  * Errors:
- * ENOENT: the handle was never given out.  ESTALE: the object was freed, or a crash lost it.
+ * ENOENT: the handle was never given out; INDEX: the index has no object.  EEXIST: ALLOC of a reserved index
+ * that has an object; EBUSY: that another call is about to give one or to free.  ESTALE: the object was freed, or a crash lost it.
  * EILSEQ: EXPECT, and @version, which is now the present one, was not expected.  ENOSPC: the
  * store is full, or no space became free within its bound.  EMFILE: no index is free, or those
  * that are free are used up or set aside until the next recovery.  ETIMEDOUT: see above.
@@ -365,6 +378,32 @@ struct lsmem_snapshot_done {
 
 #define LSMEM_SNAPSHOT_DONE_SIZE_VER0 16
 
+/**
+ * struct lsmem_shared - LSMEM_IOC_SHARED: memory that all clients of a store share
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @id: which; below 4096.  That of a table is for the index of its keys (lsm_table_open())
+ * @fd: in: 0; out: a descriptor for mmap(), with the access mode of the store's; it is closed by execve()
+ * @bytes: in: 0, or make it, if it is not there, with this length, a multiple of 4096, at most 2^40; out: its length
+ *
+ * The memory begins as zeroes, takes what is used of it, and is charged to the memory cgroup of who uses a page
+ * first.  It stays until the store is destroyed or its device is removed, and is never written to a backup.  Its
+ * length cannot be changed.  Each call opens a file description of its own, so that clients can lock ranges of bytes
+ * against each other (F_OFD_SETLK), which ends with the description.
+ *
+ * ENOENT: @bytes is 0, and it is not there.  EBADF: it is not there, and the store's descriptor cannot write.  ENOMEM.
+ * EMFILE, ENFILE: no descriptor.  EOPNOTSUPP: not an object store.
+ */
+struct lsmem_shared {
+	__u32 size;
+	__u32 flags;
+	__u32 id;
+	__s32 fd;
+	__u64 bytes;
+};
+
+#define LSMEM_SHARED_SIZE_VER0 24
+
 #define LSMEM_IOC_MAGIC		'L'	/* 0x4c, numbers 0xc0 .. 0xef */
 #define LSMEM_IOC_QUERY		_IOWR(LSMEM_IOC_MAGIC, 0xc0, struct lsmem_query)
 #define LSMEM_IOC_STAT		_IOWR(LSMEM_IOC_MAGIC, 0xc1, struct lsmem_stat)
@@ -378,6 +417,7 @@ struct lsmem_snapshot_done {
 #define LSMEM_IOC_PAGE		_IOWR(LSMEM_IOC_MAGIC, 0xc9, struct lsmem_page)
 #define LSMEM_IOC_SNAPSHOT	_IOWR(LSMEM_IOC_MAGIC, 0xca, struct lsmem_snapshot)
 #define LSMEM_IOC_SNAPSHOT_DONE	_IOWR(LSMEM_IOC_MAGIC, 0xcb, struct lsmem_snapshot_done)
+#define LSMEM_IOC_SHARED	_IOWR(LSMEM_IOC_MAGIC, 0xcc, struct lsmem_shared)
 /* The kernel ignores the size in these numbers, which is that of the structure at build time of
  * the program.
  */

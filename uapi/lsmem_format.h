@@ -742,6 +742,40 @@ struct lsmem_pages_journal {
 	struct lsmem_page_move moves[];
 };
 
+/* ---- Roots ------------------------------------------------------------- */
+
+/**
+ * struct lsmem_roots - the object of the index LSMEM_RESERVED_ROOTS, which liblsmem keeps
+ * @magic: LSMEM_ROOTS_MAGIC
+ * @nr: roots that follow, one behind the other
+ */
+struct lsmem_roots {
+	__le32 magic;
+	__le32 nr;
+};
+
+#define LSMEM_ROOTS_MAGIC	0x524d534cu	/* "LSMR" */
+
+/**
+ * struct lsmem_root - a name of a handle
+ * @handle: never 0
+ * @length: of the name, which follows, without a zero at its end; 1 .. 255 bytes
+ */
+struct lsmem_root {
+	__le64 handle;
+	__le16 length;
+} __attribute__((packed));
+
+/* ---- Items of tables with keys ----------------------------------------- */
+
+/**
+ * struct lsmem_item_end - what an item ends with: value, key, this
+ * @key_length: bytes of the key; 1 .. 65535
+ */
+struct lsmem_item_end {
+	__le16 key_length;
+};
+
 #define LSMEM_FORMAT_ASSERT(type, bytes) \
 	_Static_assert(sizeof(struct type) == (bytes), #type " has no padding")
 

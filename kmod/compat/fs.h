@@ -7,6 +7,7 @@
 
 #include <linux/fs.h>
 #include <linux/pagemap.h>
+#include <linux/shmem_fs.h>
 
 #include "probed.h"
 
@@ -75,6 +76,21 @@ static inline struct folio *lsmem_folio_begin(struct address_space *mapping, pgo
 						  FGP_STABLE, mapping_gfp_mask(mapping));
 
 	return folio ?: ERR_PTR(-ENOMEM);
+}
+
+/**
+ * lsmem_shmem_file - a file of the kernel's shmem, whose memory is charged as it comes into use
+ * @name: shown in the maps of processes
+ * @bytes: its length
+ * Return: the file or an ERR_PTR().
+ */
+static inline struct file *lsmem_shmem_file(const char *name, loff_t bytes)
+{
+#ifdef LSMEM_HAVE_VMA_FLAGS_TYPE
+	return shmem_file_setup(name, bytes, mk_vma_flags(VMA_NORESERVE_BIT));
+#else
+	return shmem_file_setup(name, bytes, VM_NORESERVE);
+#endif
 }
 
 #endif

@@ -148,6 +148,15 @@ static int probe(struct mnt_idmap *idmap, struct dentry *dentry, struct iattr *a
 struct inode_operations probe_ops = { .setattr = probe };
 END
 
+# After 6.12: the flags of a vma have a type
+check "$@" << 'END' && echo "#define LSMEM_HAVE_VMA_FLAGS_TYPE"
+#include <linux/shmem_fs.h>
+struct file *probe(void)
+{
+	return shmem_file_setup("probe", 0, mk_vma_flags(VMA_NORESERVE_BIT));
+}
+END
+
 # 6.12: a folio is written
 check "$@" << 'END' && echo "#define LSMEM_HAVE_WRITE_FOLIO"
 #include <linux/fs.h>

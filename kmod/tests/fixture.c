@@ -140,7 +140,7 @@ int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape)
 	store->tier.on = shape->tiered;
 	store->capacity = shape->tiered ? 2 * store->bytes : store->bytes;
 	store->heads.nr = shape->heads;
-	store->handles.nr = shape->handles;
+	store->handles.common = shape->handles;
 	store->views.view_ms = 1000;
 	store->views.clients_max = LSMEM_CLIENTS_MAX;
 	store->space.stall_ms = 1;

@@ -1297,9 +1297,9 @@ static void load_test_refused(struct kunit *test)
 		{ LSMEM_TYPE_PAD, 8, 1, 1 },
 		{ LSMEM_TYPE_SKIPPABLE, 8, 1, 1 },
 		{ LSMEM_TYPE_OBJECT, 0, 1, 1 },
-		{ LSMEM_TYPE_OBJECT, 100, 64, 1 },
+		{ LSMEM_TYPE_OBJECT, 100, 64 + LSMEM_RESERVED, 1 },
 		{ LSMEM_TYPE_OBJECT, 100, 1, 0 },
-		{ LSMEM_TYPE_TOMBSTONE, 1, 64, 1 },
+		{ LSMEM_TYPE_TOMBSTONE, 1, 64 + LSMEM_RESERVED, 1 },
 	};
 	struct load_stream s = { };
 	u32 i;

@@ -108,7 +108,7 @@ static void sizes_test_allocated(struct kunit *test)
 
 		KUNIT_ASSERT_NOT_NULL(test, store);
 		store->kind = kinds[i];
-		store->handles.nr = 1000;
+		store->handles.common = 1000;
 		store->seglets.nr = 128;
 		store->seglets.gfp = LSMEM_GFP;
 		KUNIT_EXPECT_EQ(test, lsmem_handles_init(store), 0);

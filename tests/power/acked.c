@@ -39,6 +39,7 @@ struct options {
 	char *figures;
 	uint64_t object_slots;
 	uint64_t block_slots;
+	uint64_t items;
 	uint32_t ranges;
 	uint32_t range_pages;
 	uint32_t most;
@@ -118,7 +119,7 @@ static int device_open(const char *path, int flags)
 }
 
 /* What has an oracle; the numbers of these in load() and verify() */
-enum client { OBJECTS, BLOCKS, PAGES, RANGES, CLIENTS };
+enum client { OBJECTS, BLOCKS, PAGES, RANGES, ITEMS, CLIENTS };
 
 /* The loading threads: @step writers share the slots of a store; readers read all. */
 static const struct {
@@ -133,6 +134,8 @@ static const struct {
 	{ load_blocks, BLOCKS, false, 0, 1 },
 	{ load_blocks, PAGES, false, 0, 1 },
 	{ load_range, RANGES, false, 0, 1 },	/* and one for each further range */
+	{ load_items, ITEMS, false, 0, WRITERS },
+	{ load_items, ITEMS, false, 1, WRITERS },
 	{ load_readers, OBJECTS, true, 0, 2 },
 	{ load_block_readers, BLOCKS, true, 0, 1 },
 };
@@ -148,6 +151,8 @@ static unsigned int copies_of(const struct options *opt, size_t i)
 		return !opt->blocks ? 0 : loaders[i].reader ? opt->block_readers : 1;
 	case PAGES:
 		return opt->pages ? 1 : 0;
+	case ITEMS:
+		return opt->items ? 1 : 0;
 	default:
 		return opt->ranges;
 	}
@@ -159,6 +164,7 @@ static int loader_open(const struct options *opt, enum client client, unsigned i
 {
 	switch (client) {
 	case OBJECTS:
+	case ITEMS:
 		return device_open(opt->objects, O_RDWR);
 	case BLOCKS:
 		return device_open(opt->blocks, O_RDWR | O_DIRECT);
@@ -239,6 +245,8 @@ static int verify(const struct options *opt, struct oracle **oracles)
 		verify_objects(device_open(opt->objects, O_RDWR), oracles[OBJECTS], opt->threads, &v);
 		v.corrupt += oracle_torn(oracles[OBJECTS], &v.groups);
 	}
+	if (opt->items)
+		verify_items(opt->objects, oracles[ITEMS], &v);
 	if (opt->blocks)
 		verify_blocks(device_open(opt->blocks, O_RDONLY | O_DIRECT), oracles[BLOCKS], &v);
 	if (opt->pages) {
@@ -287,6 +295,7 @@ static void usage(FILE *to)
 	      "  --threads N           verify: threads that read objects (default 1)\n"
 	      "  --wait SECONDS        wait until the store can be opened and read (default 0)\n"
 	      "  --figures FILE        a line of JSON each second: the counts until then\n"
+	      "  --items N             keys in a table of the object store, and a root (default 0)\n"
 	      "  --blocks PATH         device of a block store\n"
 	      "  --block-slots N       its first N blocks are used\n"
 	      "  --block-readers N     load: threads that read blocks (default 0)\n"
@@ -310,6 +319,7 @@ static bool parse(int argc, char **argv, struct options *opt)
 		{ "objects", required_argument, NULL, 'o' },
 		{ "object-slots", required_argument, NULL, 'O' },
 		{ "live", required_argument, NULL, 'l' },
+		{ "items", required_argument, NULL, 'i' },
 		{ "blocks", required_argument, NULL, 'b' },
 		{ "block-slots", required_argument, NULL, 'B' },
 		{ "block-readers", required_argument, NULL, 'D' },
@@ -343,6 +353,9 @@ static bool parse(int argc, char **argv, struct options *opt)
 			break;
 		case 'l':
 			opt->live = strtoul(optarg, NULL, 0);
+			break;
+		case 'i':
+			opt->items = strtoull(optarg, NULL, 0);
 			break;
 		case 'b':
 			opt->blocks = optarg;
@@ -420,7 +433,7 @@ int main(int argc, char **argv)
 			       .shortest = 32, .longest = 4096, .batch = BATCH, .readers = 1,
 			       .threads = 1, .ranges = 2, .range_pages = 1024, .most = 2048 };
 	struct oracle all[CLIENTS], *oracles[] = { &all[OBJECTS], &all[BLOCKS], &all[PAGES],
-						   &all[RANGES] };
+						   &all[RANGES], &all[ITEMS] };
 	bool loads, verifies;
 	pthread_t thread;
 
@@ -436,9 +449,12 @@ int main(int argc, char **argv)
 	}
 	if (!opt.pages)
 		opt.ranges = 0;
+	if (!opt.objects)
+		opt.items = 0;
 	if (oracle_init(&all[OBJECTS], 'o', opt.object_slots) ||
 	    oracle_init(&all[BLOCKS], 'b', opt.block_slots) ||
 	    oracle_init(&all[PAGES], 'p', opt.pages ? opt.range_pages : 0) ||
+	    oracle_init(&all[ITEMS], 'i', opt.items) ||
 	    ranges_init(&all[RANGES], opt.ranges, opt.range_pages, opt.most) || journal_open())
 		return 1;
 	if (opt.zipf)

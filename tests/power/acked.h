@@ -77,8 +77,10 @@ void *load_readers(void *work);
 void *load_blocks(void *work);
 void *load_block_readers(void *work);
 void *load_range(void *work);
+void *load_items(void *work);
 int verify_objects(int fd, struct oracle *oracle, unsigned int threads, struct verdict *verdict);
 int verify_blocks(int fd, struct oracle *oracle, struct verdict *verdict);
+void verify_items(const char *path, struct oracle *oracle, struct verdict *verdict);
 
 /*
  * Ranges of pages: the last slot of the oracle is a range that is not atomic, whose pages are blocks for

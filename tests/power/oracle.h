@@ -3,8 +3,8 @@
  * The oracle of the power-cut tests: a journal outside the guest, and a model that computes from
  * the journal what each slot may hold after a power cut.
  *
- * A slot is an object (kind 'o'), a block (kind 'b'), a page of a range that is not atomic (kind 'p'), or
- * a whole range that changes by transactions (kind 'r').  A thread owns its slots, has at most one
+ * A slot is an object (kind 'o'), a block (kind 'b'), a page of a range that is not atomic (kind 'p'),
+ * an item of a table or a root (kind 'i'), or a whole range that changes by transactions (kind 'r').  A thread owns its slots, has at most one
  * operation on each under way, and writes records to the journal:
  *
  *	ISSUED	 before an operation begins

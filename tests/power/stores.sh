@@ -18,6 +18,7 @@
 #
 # $RANGES is the number of atomic ranges of pages in the object store (0), of $RANGE_PAGES pages each
 # (1024), with transactions of up to $MOST pages (2048); there is one more range, which is not atomic.
+# $ITEMS is the number of keys of a table in the object store (0).
 # With $PAGES_ONLY there are neither objects nor a block store.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
@@ -68,7 +69,7 @@ up() {
 }
 
 : "${OBJECTS_SIZE:=128M}" "${BLOCKS_SIZE:=128M}" "${LIVE:=900}" "${BLOCK_SLOTS:=8192}" \
-	"${RANGES:=0}" "${RANGE_PAGES:=1024}" "${MOST:=2048}"
+	"${RANGES:=0}" "${ITEMS:=0}" "${RANGE_PAGES:=1024}" "${MOST:=2048}"
 stores="object block"
 [ -z "${PAGES_ONLY:-}" ] || stores=object
 case ${1:-} in
@@ -98,7 +99,7 @@ verify)
 esac
 [ -n "${PAGES_ONLY:-}" ] ||
 	set -- "$@" --objects /dev/lsmem --object-slots "$(slots)" --live "$LIVE" \
-		${CAPACITY:+--lengths 32-16384} --blocks /dev/lsmemb0 --block-slots "$BLOCK_SLOTS"
+		${CAPACITY:+--lengths 32-16384} --items "$ITEMS" --blocks /dev/lsmemb0 --block-slots "$BLOCK_SLOTS"
 [ "$RANGES" = 0 ] ||
 	set -- "$@" --pages /dev/lsmem --ranges "$RANGES" --range-pages "$RANGE_PAGES" --most "$MOST"
 exec "$here/build/acked" "$@" --state $run/state

@@ -15,6 +15,8 @@ static const char *what_of(uint8_t kind)
 		return "block";
 	case 'p':
 		return "page";
+	case 'i':
+		return "item";
 	default:
 		return "range";
 	}

@@ -46,6 +46,7 @@ enum lsm_map {
  * @nr_slots: entries of @slots and @owners
  * @nr_seglets: entries of @seglets and @seglet_table
  * @nr_handles: entries of @handles; 0 without windows
+ * @handles_max: most objects; their indices are below
  * @last_header: offset in @seglets of the last place that can have a header, bytes
  * @alive: 1 in the process that mapped the windows; 0 in the child of a fork, because the kernel
  *	wipes the page (MADV_WIPEONFORK)
@@ -73,6 +74,7 @@ struct lsm {
 	uint32_t nr_slots;
 	uint64_t nr_seglets;
 	uint64_t nr_handles;
+	uint64_t handles_max;
 	uint64_t last_header;
 	const uint32_t *alive;
 	const uint8_t *seglets;
@@ -138,6 +140,8 @@ int lsm_from_memory(const struct lsm_memory *memory, uint32_t vector_max,
 		    int (*call)(struct lsm *lsm, unsigned long request, void *argument),
 		    void *private, struct lsm **lsm);
 int lsm_check_info(const struct lsmem_info *info);
+int lsm_index_read(struct lsm *lsm, uint64_t index, void *data, uint32_t length, uint64_t *handle,
+		   struct lsm_object *object);
 int lsm_kernel_read(struct lsm *lsm, uint64_t handle, void *data, uint32_t length,
 		    uint32_t offset, struct lsm_object *object);
 int lsm_change_by_rule(struct lsm *lsm, uint64_t handle, bool frees, const void *data, size_t length,
@@ -147,7 +151,9 @@ int lsm_path_in(const char *class, const char *store, char *path, size_t size);
 enum lsm_locate lsm_locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place);
 bool lsm_place_unchanged(const struct lsm *lsm, uint64_t handle, const struct lsm_place *place);
 enum lsm_locate lsm_identify(const struct lsm *lsm, uint64_t index, uint64_t *handle,
-			     struct lsm_object *object);
+			     struct lsm_place *place);
+bool lsm_place_copy(const struct lsm *lsm, const struct lsm_place *place, void *data, uint32_t length,
+		    uint32_t offset);
 bool lsm_next_seglet(const struct lsm *lsm, uint32_t *seglet);
 
 /* True when this process can read the windows: false in the child of a fork. */

@@ -602,6 +602,299 @@ int lsm_large_sweep(struct lsm *lsm, uint32_t table, struct lsm_large_report *re
  */
 int lsm_stat(struct lsm *lsm, struct lsmem_stat *stat);
 
+/**
+ * struct lsm_listed - an object of lsm_next()
+ * @handle: of the object
+ * @object: its attributes
+ */
+struct lsm_listed {
+	uint64_t handle;
+	struct lsm_object object;
+};
+
+/**
+ * lsm_next() - the next objects, in the order of the handle table
+ * @lsm: store
+ * @table: only of this table; -1: of all
+ * @cursor: in: 0, or as the last call has left it, also in another process, or after a crash; out: where to go on
+ * @listed: out
+ * @nr: most objects to list
+ *
+ * An object that is there from the first call to the last is listed exactly once.  What is on backups only is fetched,
+ * many objects at a time.  To see all objects as they were at one version, use lsm_scan() with LSM_SCAN_EXACT.
+ *
+ * Return: objects at @listed, fewer than @nr at the end alone; 0: there are no more; -EINVAL; -EOPNOTSUPP: an older
+ * kernel; as lsm_read().
+ */
+ssize_t lsm_next(struct lsm *lsm, int table, uint64_t *cursor, struct lsm_listed *listed, size_t nr);
+
+/*
+ * Roots: names of handles, by which a program finds its objects again.  All roots of a store take at most 1 MiB, so
+ * there are for a few things: the root of a tree, not each of its nodes.
+ */
+#define LSM_ROOT_NAME		255u	/* most bytes of a name */
+
+/**
+ * struct lsm_root - a root
+ * @handle: what it names
+ * @name: ends with a zero
+ */
+struct lsm_root {
+	uint64_t handle;
+	char name[LSM_ROOT_NAME + 1];
+};
+
+/**
+ * lsm_root_set() - set, change or remove a root
+ * @lsm: store, opened for writing
+ * @name: 1 .. LSM_ROOT_NAME bytes
+ * @handle: what it is to name; 0: nothing any more
+ * @flags: LSM_DURABLE
+ * @expected: only if it names this now, 0: nothing; NULL: whatever it names
+ *
+ * Atomic: a reader sees the old handle or the new one, also after a crash.  The object is not looked at; make it
+ * durable before, or with lsm_sync() after, or the root may be there after a crash without it.
+ *
+ * Return: 0; -EILSEQ: it does not name @expected; -EINVAL; -ENOSPC: too many roots; -EOPNOTSUPP: an older kernel;
+ * -EBADMSG: the object of the roots is not in order; as lsm_replace().
+ */
+int lsm_root_set(struct lsm *lsm, const char *name, uint64_t handle, unsigned int flags,
+		 const uint64_t *expected);
+
+/**
+ * lsm_root_get() - what a root names
+ * @lsm: store
+ * @name: its name
+ * @handle: out
+ *
+ * Makes a system call.  Return: 0; -ENOENT: there is no such root; as lsm_root_set() and lsm_read().
+ */
+int lsm_root_get(struct lsm *lsm, const char *name, uint64_t *handle);
+
+/**
+ * lsm_root_list() - all roots, at one moment
+ * @lsm: store
+ * @roots: out, in no order
+ * @nr: room at @roots
+ *
+ * Return: how many there are, which may be more than @nr; as lsm_root_get().
+ */
+ssize_t lsm_root_list(struct lsm *lsm, struct lsm_root *roots, size_t nr);
+
+/*
+ * Tables with keys.  An item is an object: the value, then the key, then its length, so that the columns of values
+ * can be scanned.  All objects with the table's id are items, and clients that do not use the table should leave them
+ * alone.  An index leads from keys to objects; it is in memory that all processes share which have the store open,
+ * and is made anew by the first client that opens the table after the store was created or recovered.  Readers take no lock
+ * and make no system call.
+ *
+ * A key is there once.  What is durable is there after a crash, with the last value that is.  A process can die at any
+ * instruction: others wait for a part of the index that it was changing some hundredths of a second, and then as long as
+ * it takes to look at the keys of all items.  A process that is stopped there delays others for ten seconds, after which
+ * they get -ETIMEDOUT.
+ *
+ * All calls on a table but lsm_table_close() can be made by many threads at once.  In the child of a fork they return
+ * -ECHILD.
+ */
+struct lsm_table;
+
+#define LSM_KEY_MAX		65535u		/* most bytes of a key */
+
+/* lsm_table_put() */
+#define LSM_NEW			(1u << 16)	/* only if the key is not there */
+#define LSM_OLD			(1u << 17)	/* only if it is there */
+
+/**
+ * struct lsm_item - attributes of an item
+ * @handle: of its object; a key that is removed and put again has another one
+ * @version: increases with each put of the key
+ * @length: bytes of the value
+ */
+struct lsm_item {
+	uint64_t handle;
+	uint64_t version;
+	uint32_t length;
+};
+
+/**
+ * lsm_table_open() - open a table
+ * @lsm: store with windows; stays open until lsm_table_close()
+ * @id: table id, 0 .. 4095
+ * @flags: LSM_RDONLY
+ * @table: out
+ *
+ * The first to open it makes the index, which takes a fraction of a microsecond for each object of the store, and of a
+ * tiered store reads those that are on backups only.  The index takes some 16 bytes of memory for each item, charged
+ * to the memory cgroup of who uses a page of it first.
+ *
+ * Return: 0; -EAGAIN: LSM_RDONLY, and the index has not been made; -EUSERS: 4095 clients have it open; -EPROTO: another
+ * version of the library has made the index; -EOPNOTSUPP: no windows, or an older kernel; -EBADF: the store was opened
+ * with LSM_RDONLY; -EINVAL; -ENOMEM; -ETIMEDOUT: who makes the index takes longer than ten seconds; as lsm_next().
+ */
+int lsm_table_open(struct lsm *lsm, uint32_t id, unsigned int flags, struct lsm_table **table);
+
+/**
+ * lsm_table_close() - close a table
+ * @table: may be NULL; no other call is under way
+ */
+void lsm_table_close(struct lsm_table *table);
+
+/**
+ * lsm_table_get() - copy the value of a key, without a system call
+ * @table: table
+ * @key: key
+ * @key_length: 1 .. LSM_KEY_MAX bytes
+ * @value: out
+ * @room: at @value
+ * @item: out; its length may be more than @room; may be NULL
+ *
+ * Return: bytes copied; -ENOENT: no such key; -EINVAL; -ECHILD; -ETIMEDOUT: see above; as lsm_read().
+ */
+ssize_t lsm_table_get(struct lsm_table *table, const void *key, size_t key_length, void *value, size_t room,
+		      struct lsm_item *item);
+
+/**
+ * lsm_table_put() - put a value
+ * @table: table, opened for writing
+ * @key: key
+ * @key_length: 1 .. LSM_KEY_MAX bytes
+ * @value: its bytes
+ * @length: bytes; key and value take at most 1 MiB - 2
+ * @flags: LSM_DURABLE; LSM_NEW; LSM_OLD; LSM_EXPECT: only if *@version is the present one
+ * @version: in with LSM_EXPECT; out: that of the item, also of one that was not expected; may be NULL otherwise
+ *
+ * Return: 0; -EEXIST, -ENOENT: LSM_NEW, LSM_OLD; -EILSEQ: LSM_EXPECT, and another version is present; -ENOENT also:
+ * LSM_EXPECT, and there is none; -ENOSPC; -ETIMEDOUT: it is put, its durability unknown, or see above; -EBADF: opened
+ * with LSM_RDONLY; as lsm_alloc().
+ */
+int lsm_table_put(struct lsm_table *table, const void *key, size_t key_length, const void *value,
+		  size_t length, unsigned int flags, uint64_t *version);
+
+/**
+ * lsm_table_remove() - remove a key
+ * @table: table, opened for writing
+ * @key: key
+ * @key_length: 1 .. LSM_KEY_MAX bytes
+ * @flags: LSM_DURABLE, LSM_EXPECT
+ * @version: as for lsm_table_put(); out: higher than any of the item
+ *
+ * Return: 0; -ENOENT: no such key; as lsm_table_put().
+ */
+int lsm_table_remove(struct lsm_table *table, const void *key, size_t key_length, unsigned int flags,
+		     uint64_t *version);
+
+/**
+ * struct lsm_get - one of several values
+ * @key: key
+ * @key_length: bytes
+ * @value: where it is copied to
+ * @room: at @value
+ * @item: out
+ * @result: out: as lsm_table_get() returns
+ */
+struct lsm_get {
+	const void *key;
+	size_t key_length;
+	void *value;
+	size_t room;
+	struct lsm_item item;
+	ssize_t result;
+};
+
+/**
+ * lsm_table_get_many() - copy the values of several keys
+ * @table: table
+ * @gets: keys
+ * @nr: any number
+ *
+ * As lsm_table_get() for one after the other, but the processor fetches several from memory at the same time.
+ */
+void lsm_table_get_many(struct lsm_table *table, struct lsm_get *gets, size_t nr);
+
+/**
+ * struct lsm_put - one of several puts
+ * @key: key
+ * @key_length: bytes
+ * @value: its bytes
+ * @length: bytes
+ * @flags: LSM_NEW, LSM_OLD, LSM_EXPECT
+ * @version: as for lsm_table_put()
+ * @result: out: as lsm_table_put() returns
+ */
+struct lsm_put {
+	const void *key;
+	size_t key_length;
+	const void *value;
+	size_t length;
+	unsigned int flags;
+	uint64_t version;
+	int result;
+};
+
+/**
+ * lsm_table_put_many() - put several values
+ * @table: table, opened for writing
+ * @puts: keys and values; puts of one key are carried out in their order
+ * @nr: any number
+ * @flags: LSM_DURABLE for all, with one wait
+ *
+ * Values of keys that are there are replaced in few system calls.
+ *
+ * Return: 0: all were tried; -ETIMEDOUT: likewise, and durability is unknown; another error, which the results of
+ * those that were not tried have, too.
+ */
+int lsm_table_put_many(struct lsm_table *table, struct lsm_put *puts, size_t nr, unsigned int flags);
+
+/**
+ * lsm_table_next() - the next item, in no order
+ * @table: table
+ * @cursor: as for lsm_next()
+ * @key: out
+ * @key_length: in: room at @key; out: bytes of the key, which may be more
+ * @value: out
+ * @room: at @value
+ * @item: out; may be NULL
+ *
+ * An item that is there from the first call to the last is seen exactly once.  Return: 1; 0: there are no more; as
+ * lsm_next().
+ */
+int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t *key_length, void *value,
+		   size_t room, struct lsm_item *item);
+
+/**
+ * lsm_table_evict() - remove items that were not read for a while, for caches
+ * @table: table, opened for writing
+ * @bytes: memory of the store to be given back, headers included
+ * @evicted: out: items removed; may be NULL
+ *
+ * A hand goes round the index (second chance): an item that was read since the hand passed last stays, others go.  It
+ * stops after two rounds.  Items that are on backups only stay.
+ *
+ * Return: bytes given back; -EBADF: opened with LSM_RDONLY; as lsm_table_remove().
+ */
+ssize_t lsm_table_evict(struct lsm_table *table, size_t bytes, uint64_t *evicted);
+
+/**
+ * struct lsm_table_stat - figures of a table
+ * @items: that are there
+ * @index_bytes: memory of the index
+ * @evicted: items that lsm_table_evict() has removed since the index was made
+ */
+struct lsm_table_stat {
+	uint64_t items;
+	uint64_t index_bytes;
+	uint64_t evicted;
+};
+
+/**
+ * lsm_table_stat() - figures of a table
+ * @table: table
+ * @stat: out
+ *
+ * Return: 0; -ECHILD.
+ */
+int lsm_table_stat(struct lsm_table *table, struct lsm_table_stat *stat);
+
 /*
  * Ranges of pages.  A range is a file of 4096-byte pages, each of which is an object of the store; it can
  * be larger than memory.  lsm_pages_* are for programs that call mmap() themselves; lsm_pool_* and

@@ -125,6 +125,32 @@ int lsm_free(struct lsm *lsm, uint64_t handle, unsigned int flags, uint64_t *ver
 }
 
 /**
+ * lsm_index_read() - read the object that an index has, by system call
+ * @lsm: store
+ * @index: any number; of a reserved one, too
+ * @data: out: the first bytes of the object
+ * @length: room at @data, at least 1
+ * @handle: out: of the object
+ * @object: out
+ *
+ * Return: bytes copied; -ENOENT: it has none; -EINVAL: an older kernel; as lsm_read().
+ */
+int lsm_index_read(struct lsm *lsm, uint64_t index, void *data, uint32_t length, uint64_t *handle,
+		   struct lsm_object *object)
+{
+	struct lsmem_op op = lsm_op_read(index, data, length, 0);
+	int ret;
+
+	op.flags = LSMEM_OPF_INDEX;
+	ret = lsm->call(lsm, LSMEM_IOC_READ, &op);
+	if (ret)
+		return ret;
+	*handle = op.handle;
+	*object = (struct lsm_object){ op.version, op.object_length, op.table };
+	return (int)op.length;
+}
+
+/**
  * lsm_kernel_read() - read by system call
  * @lsm: store
  * @handle: object

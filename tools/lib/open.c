@@ -107,6 +107,7 @@ static int use_memory(struct lsm *lsm, const struct lsm_memory *memory)
 	lsm->view_ms = info->view_ms;
 	lsm->nr_seglets = info->nr_seglets;
 	lsm->nr_handles = info->nr_handles;
+	lsm->handles_max = info->nr_handles;
 	lsm->last_header = info->nr_seglets * LSMEM_SEGLET_BYTES - LSMEM_LONG_BYTES;
 	lsm->seglets = memory->seglets;
 	lsm->seglet_table = memory->seglet_table;
@@ -215,6 +216,7 @@ int lsm_open(const char *path, unsigned int flags, struct lsm **out)
 		ret = -EAGAIN;
 		goto fail;
 	}
+	lsm->handles_max = query.handles_max;
 	lsm->vector_max = query.features & LSMEM_FEATURE_VECTOR ? query.vector_max : 0;
 	lsm->durable = query.features & LSMEM_FEATURE_DURABLE ? LSM_DURABLE : 0;
 	lsm->group_max = query.features & LSMEM_FEATURE_ATOMIC ? query.group_max : 0;

@@ -149,14 +149,14 @@ static uint64_t find_handle(struct lsm_worker *worker, uint64_t index)
 {
 	const struct lsm_run *run = worker->run;
 	enum lsm_locate found = LSM_CHANGING;
-	struct lsm_object object;
+	struct lsm_place place;
 	uint64_t handle = 0;
 	int tries;
 
 	for (tries = 0; found == LSM_CHANGING && tries < TRIES; tries++) {
 		if (tries)
 			lsm_relax();
-		found = lsm_identify(run->lsm, index, &handle, &object);
+		found = lsm_identify(run->lsm, index, &handle, &place);
 	}
 	if (found == LSM_COLD)
 		worker->result.cold++;
@@ -166,7 +166,8 @@ static uint64_t find_handle(struct lsm_worker *worker, uint64_t index)
 	if (found != LSM_FOUND || !lsm_wanted(run, handle))
 		return 0;
 	/* Of a list all that are found are counted; what does not suit is not read. */
-	if (!run->members && !lsm_suits(run->scan, object.version, object.length, object.table))
+	if (!run->members &&
+	    !lsm_suits(run->scan, place.object.version, place.object.length, place.object.table))
 		return 0;
 	return handle;
 }

@@ -159,11 +159,21 @@ static void copy_from_window(uint8_t *to, const uint8_t *from, uint32_t length)
 }
 #endif
 
-/* Copies @length payload bytes from @offset on.  False: the chain of seglets is too short. */
-static bool copy_payload(const struct lsm *lsm, const struct lsm_place *place, uint8_t *to,
-			 uint32_t length, uint32_t offset)
+/**
+ * lsm_place_copy() - copy payload bytes
+ * @lsm: store
+ * @place: from lsm_locate()
+ * @data: out; right if lsm_place_unchanged() afterwards
+ * @length: bytes
+ * @offset: of the first; both lie in the object
+ *
+ * Return: false: the chain of seglets is too short.
+ */
+bool lsm_place_copy(const struct lsm *lsm, const struct lsm_place *place, void *data, uint32_t length,
+		    uint32_t offset)
 {
 	uint32_t seglet = place->seglet, piece;
+	uint8_t *to = data;
 
 	offset += place->offset;
 	/* At most LSMEM_OBJECT_MAX / LSMEM_SEGLET_BYTES + 1 steps in all. */
@@ -231,18 +241,17 @@ enum lsm_locate lsm_locate(const struct lsm *lsm, uint64_t handle, struct lsm_pl
  * @lsm: store, its windows usable
  * @index: below nr_handles
  * @handle: out if LSM_FOUND: of the object
- * @object: out if LSM_FOUND
+ * @place: out if LSM_FOUND, as of lsm_locate()
  *
  * The entry is fetched from memory as far as lsm_locate() fetches it.
  *
  * Return: LSM_FOUND; LSM_CHANGING: try again; LSM_ASK: there is none; LSM_COLD.
  */
 enum lsm_locate lsm_identify(const struct lsm *lsm, uint64_t index, uint64_t *handle,
-			     struct lsm_object *object)
+			     struct lsm_place *place)
 {
 	uint64_t word = __atomic_load_n(&lsm->handles[index].word, __ATOMIC_ACQUIRE);
 	uint64_t at = (word & ((1ull << LSMEM_POSITION_BITS) - 1)) * LSMEM_ALIGN;
-	struct lsm_place place;
 
 	switch (word >> LSMEM_WORD_STATE_SHIFT & ((1u << LSMEM_WORD_STATE_BITS) - 1)) {
 	case LSMEM_WORD_LIVE:
@@ -259,10 +268,9 @@ enum lsm_locate lsm_identify(const struct lsm *lsm, uint64_t index, uint64_t *ha
 	*handle = load_le64(lsm->seglets + at + offsetof(struct lsmem_entry, key)) &
 		  ~LSMEM_KEY_INTERVAL_MASK;
 	/* The key is a guess until lsm_locate() has found it, at an unchanged word. */
-	if (lsmem_handle_index(*handle) != index || lsm_locate(lsm, *handle, &place) != LSM_FOUND ||
-	    !lsm_place_unchanged(lsm, *handle, &place))
+	if (lsmem_handle_index(*handle) != index || lsm_locate(lsm, *handle, place) != LSM_FOUND ||
+	    !lsm_place_unchanged(lsm, *handle, place))
 		return LSM_CHANGING;
-	*object = place.object;
 	return LSM_FOUND;
 }
 
@@ -284,7 +292,7 @@ static enum lsm_locate read_once(const struct lsm *lsm, uint64_t handle, void *d
 	bytes = place.object.length - offset;
 	if (bytes > length)
 		bytes = (uint32_t)length;
-	whole = copy_payload(lsm, &place, data, bytes, offset);
+	whole = lsm_place_copy(lsm, &place, data, bytes, offset);
 	if (!lsm_place_unchanged(lsm, handle, &place))
 		return LSM_CHANGING;
 	if (!whole)

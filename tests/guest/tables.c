@@ -1,0 +1,743 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tables with keys, roots, and lsm_next().
+ *
+ * At rest: what each call does, and how it fails.  Then a model: random puts and removes, compared with what the table
+ * says; threads on the same keys; processes that are killed while they change the table, again and again.  After each the
+ * index must be exact: what lsm_next() finds in the store is what the index finds, each key once.
+ */
+#include <errno.h>
+#include <lsmem/lsmem_format.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "store.h"
+
+#define TABLE		7u
+#define KEYS		3000u
+#define THREADS		4
+#define VALUE_MAX	600u
+
+FIXTURE(tables) {
+	struct store store;
+	struct lsm_table *table;
+	uint8_t *bytes;
+};
+
+FIXTURE_SETUP(tables)
+{
+	self->bytes = calloc(1, OBJECT_MAX + 1);
+	ASSERT_TRUE(self->bytes);
+	ASSERT_EQ(0, store_create(&self->store, STORE_BYTES, 0, 0));
+	ASSERT_EQ(0, lsm_table_open(self->store.lsm, TABLE, 0, &self->table));
+}
+
+FIXTURE_TEARDOWN(tables)
+{
+	lsm_table_close(self->table);
+	EXPECT_EQ(0, store_livemap(&self->store, NULL));
+	EXPECT_EQ(0, store_destroy(&self->store));
+	free(self->bytes);
+}
+
+/* The key of a number: of different lengths, some of them long. */
+static size_t key_of(uint32_t number, char *key)
+{
+	size_t length = (size_t)sprintf(key, "key %u ", number);
+
+	for (; number % 50 == 7 && length < 700; length++)
+		key[length] = (char)('a' + number % 26);
+	return length;
+}
+
+#define KEY_ROOM	1024
+
+/* The value of a key says which key it has and how often it was put; its length follows from both. */
+struct value {
+	uint32_t number;
+	uint32_t serial;
+};
+
+static size_t value_of(uint32_t number, uint32_t serial, uint8_t *value)
+{
+	struct value v = { number, serial };
+	size_t length = sizeof(v) + (number * 31 + serial * 17) % VALUE_MAX;
+
+	memset(value, (int)(number + serial), length);
+	memcpy(value, &v, sizeof(v));
+	return length;
+}
+
+/* The serial of a value of a key; 0: it is none. */
+static uint32_t serial_of(uint32_t number, const uint8_t *value, size_t length)
+{
+	uint8_t wanted[sizeof(struct value) + VALUE_MAX];
+	struct value v;
+
+	if (length < sizeof(v))
+		return 0;
+	memcpy(&v, value, sizeof(v));
+	return v.number == number && value_of(number, v.serial, wanted) == length && !memcmp(wanted, value, length) ?
+	       v.serial : 0;
+}
+
+static int put(struct lsm_table *table, uint32_t number, uint32_t serial, unsigned int flags, uint64_t *version)
+{
+	uint8_t value[sizeof(struct value) + VALUE_MAX];
+	char key[KEY_ROOM];
+
+	return lsm_table_put(table, key, key_of(number, key), value, value_of(number, serial, value), flags, version);
+}
+
+/* The serial of a key's value; 0: the key is not there; a negative errno. */
+static int64_t get(struct lsm_table *table, uint32_t number, struct lsm_item *item)
+{
+	uint8_t value[sizeof(struct value) + VALUE_MAX];
+	char key[KEY_ROOM];
+	ssize_t ret = lsm_table_get(table, key, key_of(number, key), value, sizeof(value), item);
+
+	if (ret == -ENOENT)
+		return 0;
+	if (ret < 0)
+		return ret;
+	ret = serial_of(number, value, (size_t)ret);
+	return ret ?: -EUCLEAN;
+}
+
+static int take(struct lsm_table *table, uint32_t number, unsigned int flags, uint64_t *version)
+{
+	char key[KEY_ROOM];
+
+	return lsm_table_remove(table, key, key_of(number, key), flags, version);
+}
+
+/* What is wrong between the index and the store?  "": nothing. */
+static const char *inexact(struct lsm_table *table)
+{
+	uint8_t value[sizeof(struct value) + VALUE_MAX];
+	static uint8_t seen[KEYS];
+	char key[KEY_ROOM], wanted[KEY_ROOM];
+	size_t length = sizeof(key);
+	struct lsm_table_stat stat;
+	struct lsm_item item, found;
+	uint64_t cursor = 0, nr = 0;
+	uint32_t number;
+	int ret;
+
+	memset(seen, 0, sizeof(seen));
+	while ((ret = lsm_table_next(table, &cursor, key, &length, value, sizeof(value), &item)) > 0) {
+		if (sscanf(key, "key %u ", &number) != 1 || number >= KEYS || key_of(number, wanted) != length ||
+		    memcmp(key, wanted, length))
+			return "a key that nobody has put";
+		if (!serial_of(number, value, item.length))
+			return "a value that nobody has put";
+		if (seen[number]++)
+			return "a key that is there twice";
+		if (get(table, number, &found) <= 0 || found.handle != item.handle || found.version != item.version)
+			return "an item that the index does not find";
+		length = sizeof(key);
+		nr++;
+	}
+	if (ret)
+		return "lsm_table_next()";
+	for (number = 0; number < KEYS; number++)
+		if (!seen[number] && get(table, number, NULL))
+			return "an item that the store does not have";
+	if (lsm_table_stat(table, &stat) || stat.items != nr)
+		return "the number of items";
+	return "";
+}
+
+/* ---- At rest ---------------------------------------------------------------------- */
+
+TEST_F(tables, calls)
+{
+	struct lsm_table *table = self->table, *second;
+	uint64_t version = 0, first, removed;
+	struct lsm_item item;
+	char value[16];
+
+	EXPECT_EQ(-ENOENT, lsm_table_get(table, "a", 1, value, sizeof(value), &item));
+	EXPECT_EQ(-ENOENT, lsm_table_put(table, "a", 1, "1", 1, LSM_OLD, &version));
+	EXPECT_EQ(-ENOENT, lsm_table_put(table, "a", 1, "1", 1, LSM_EXPECT, &version));
+	ASSERT_EQ(0, lsm_table_put(table, "a", 1, "one", 3, LSM_NEW, &first));
+	EXPECT_EQ(-EEXIST, lsm_table_put(table, "a", 1, "two", 3, LSM_NEW, &version));
+	ASSERT_EQ(3, lsm_table_get(table, "a", 1, value, sizeof(value), &item));
+	EXPECT_EQ(0, memcmp(value, "one", 3));
+	EXPECT_EQ(first, item.version);
+	EXPECT_EQ(3, item.length);
+	EXPECT_EQ(-ENOENT, lsm_table_get(table, "a ", 2, value, sizeof(value), &item));
+
+	version = first + 1;
+	EXPECT_EQ(-EILSEQ, lsm_table_put(table, "a", 1, "two", 3, LSM_EXPECT, &version));
+	EXPECT_EQ(first, version);
+	EXPECT_EQ(0, lsm_table_put(table, "a", 1, "second", 6, LSM_EXPECT, &version));
+	EXPECT_GT(version, first);
+	EXPECT_EQ(2, lsm_table_get(table, "a", 1, value, 2, &item));
+	EXPECT_EQ(6, item.length);
+	EXPECT_EQ(0, lsm_table_get(table, "a", 1, NULL, 0, NULL));
+
+	/* Another descriptor, as another process has, sees the same. */
+	ASSERT_EQ(0, lsm_table_open(self->store.lsm, TABLE, LSM_RDONLY, &second));
+	EXPECT_EQ(6, lsm_table_get(second, "a", 1, value, sizeof(value), &item));
+	EXPECT_EQ(-EBADF, lsm_table_put(second, "a", 1, "x", 1, 0, NULL));
+	EXPECT_EQ(-EBADF, lsm_table_remove(second, "a", 1, 0, NULL));
+	EXPECT_EQ(-EBADF, lsm_table_evict(second, 1, NULL));
+	lsm_table_close(second);
+	EXPECT_EQ(-EAGAIN, lsm_table_open(self->store.lsm, TABLE + 1, LSM_RDONLY, &second));
+	EXPECT_EQ(-EINVAL, lsm_table_open(self->store.lsm, 4096, 0, &second));
+
+	first = version - 1;
+	EXPECT_EQ(-EILSEQ, lsm_table_remove(table, "a", 1, LSM_EXPECT, &first));
+	ASSERT_EQ(0, lsm_table_remove(table, "a", 1, LSM_EXPECT, &version));
+	removed = version;
+	EXPECT_EQ(-ENOENT, lsm_table_remove(table, "a", 1, 0, NULL));
+	EXPECT_EQ(-ENOENT, lsm_table_get(table, "a", 1, value, sizeof(value), &item));
+	/* Versions of a key rise, also over a removal. */
+	ASSERT_EQ(0, lsm_table_put(table, "a", 1, "", 0, 0, &version));
+	EXPECT_GT(version, removed);
+	EXPECT_EQ(0, lsm_table_get(table, "a", 1, value, sizeof(value), &item));
+	EXPECT_EQ(0, item.length);
+
+	/* Bounds. */
+	EXPECT_EQ(-EINVAL, lsm_table_put(table, "", 0, "x", 1, 0, NULL));
+	EXPECT_EQ(-EINVAL, lsm_table_put(table, self->bytes, LSM_KEY_MAX + 1, "x", 1, 0, NULL));
+	EXPECT_EQ(-EINVAL, lsm_table_put(table, "b", 1, self->bytes, OBJECT_MAX - 2, 0, NULL));
+	EXPECT_EQ(-EINVAL, lsm_table_put(table, "b", 1, "x", 1, LSM_NEW | LSM_OLD, NULL));
+	EXPECT_EQ(-EINVAL, lsm_table_put(table, "b", 1, "x", 1, LSM_EXPECT, NULL));
+	EXPECT_EQ(-EOPNOTSUPP, lsm_table_put(table, "a", 1, "x", 1, LSM_DURABLE, NULL));
+	memset(self->bytes, 'k', OBJECT_MAX);
+	ASSERT_EQ(0, lsm_table_put(table, self->bytes, LSM_KEY_MAX, self->bytes, 1, 0, NULL));
+	EXPECT_EQ(1, lsm_table_get(table, self->bytes, LSM_KEY_MAX, value, sizeof(value), &item));
+	EXPECT_EQ(-ENOENT, lsm_table_get(table, self->bytes, LSM_KEY_MAX - 1, value, sizeof(value), &item));
+	ASSERT_EQ(0, lsm_table_put(table, "b", 1, self->bytes, OBJECT_MAX - 3, 0, NULL));
+	ASSERT_EQ(OBJECT_MAX - 3, lsm_table_get(table, "b", 1, self->bytes, OBJECT_MAX, &item));
+
+	/* An object that others free. */
+	ASSERT_EQ(0, lsm_free(self->store.lsm, item.handle, 0, NULL));
+	EXPECT_EQ(-ENOENT, lsm_table_get(table, "b", 1, value, sizeof(value), &item));
+	EXPECT_EQ(0, lsm_table_put(table, "b", 1, "x", 1, 0, NULL));
+	EXPECT_EQ(1, lsm_table_get(table, "b", 1, value, sizeof(value), &item));
+}
+
+TEST_F(tables, roots)
+{
+	struct lsm *lsm = self->store.lsm;
+	uint64_t handle, none = 0, other = 5;
+	struct lsm_root roots[4];
+	struct lsm_listed listed;
+	struct lsmem_stat stat;
+	char name[300];
+	int i;
+
+	EXPECT_EQ(-ENOENT, lsm_root_get(lsm, "tree", &handle));
+	EXPECT_EQ(0, lsm_root_list(lsm, roots, 4));
+	EXPECT_EQ(-EILSEQ, lsm_root_set(lsm, "tree", 1, 0, &other));
+	EXPECT_EQ(0, lsm_root_set(lsm, "tree", 1, 0, &none));
+	EXPECT_EQ(-EILSEQ, lsm_root_set(lsm, "tree", 2, 0, &none));
+	EXPECT_EQ(0, lsm_root_get(lsm, "tree", &handle));
+	EXPECT_EQ(1, handle);
+	EXPECT_EQ(0, lsm_root_set(lsm, "tre", 3, 0, NULL));
+	EXPECT_EQ(0, lsm_root_set(lsm, "tree", 4, 0, NULL));
+	EXPECT_EQ(2, lsm_root_list(lsm, roots, 1));
+	EXPECT_STREQ("tre", roots[0].name);
+	EXPECT_EQ(3, roots[0].handle);
+	EXPECT_EQ(0, lsm_root_set(lsm, "tre", 0, 0, NULL));
+	EXPECT_EQ(-ENOENT, lsm_root_get(lsm, "tre", &handle));
+	EXPECT_EQ(0, lsm_root_get(lsm, "tree", &handle));
+	EXPECT_EQ(4, handle);
+	memset(name, 'n', sizeof(name));
+	name[256] = 0;
+	EXPECT_EQ(-EINVAL, lsm_root_set(lsm, name, 1, 0, NULL));
+	EXPECT_EQ(-EINVAL, lsm_root_set(lsm, "", 1, 0, NULL));
+	name[255] = 0;
+	EXPECT_EQ(0, lsm_root_set(lsm, name, 1, 0, NULL));
+	/* As many as there is room for, and then one more can go. */
+	for (i = 0, handle = 9; i < 8000; i++) {
+		sprintf(name, "%0200d", i);
+		if (lsm_root_set(lsm, name, handle, 0, NULL))
+			break;
+	}
+	EXPECT_EQ(-ENOSPC, lsm_root_set(lsm, name, handle, 0, NULL));
+	EXPECT_GT(i, 4900);
+	EXPECT_EQ(0, lsm_root_set(lsm, "tree", 0, 0, NULL));
+	/* It is an object as others, but no scan and no index of a handle leads to it. */
+	ASSERT_EQ(0, lsm_stat(lsm, &stat));
+	EXPECT_EQ(1, stat.handles_used);
+	handle = 0;
+	EXPECT_EQ(0, lsm_next(lsm, -1, &handle, &listed, 1));
+}
+
+/* Reserved indices, and objects by index, as the kernel has them. */
+TEST_F(tables, by_index)
+{
+	struct lsmem_query query;
+	struct lsmem_op op = lsm_op_alloc("root", 4, 0);
+	uint64_t handle, reserved;
+	char bytes[8];
+
+	ASSERT_EQ(0, lsm_query(self->store.lsm, &query));
+	ASSERT_TRUE(query.features & LSMEM_FEATURE_INDEX);
+	reserved = query.handles_max + LSMEM_RESERVED_ROOTS;
+	op.flags = LSMEM_OPF_INDEX;
+	op.handle = 0;
+	EXPECT_EQ(-1, ioctl(self->store.fd, LSMEM_IOC_ALLOC, &op));
+	EXPECT_EQ(EINVAL, errno);
+	op.handle = query.handles_max + LSMEM_RESERVED;
+	EXPECT_EQ(-1, ioctl(self->store.fd, LSMEM_IOC_ALLOC, &op));
+	EXPECT_EQ(EINVAL, errno);
+	op.handle = reserved;
+	EXPECT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_ALLOC, &op));
+	handle = op.handle;
+	EXPECT_EQ(reserved, lsmem_handle_index(handle));
+	op.handle = reserved;
+	EXPECT_EQ(-1, ioctl(self->store.fd, LSMEM_IOC_ALLOC, &op));
+	EXPECT_EQ(EEXIST, errno);
+	op = lsm_op_read(reserved, bytes, sizeof(bytes), 0);
+	op.flags = LSMEM_OPF_INDEX;
+	EXPECT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_READ, &op));
+	EXPECT_EQ(handle, op.handle);
+	EXPECT_EQ(4, op.length);
+	/* By its handle it is as any other. */
+	EXPECT_EQ(4, lsm_read(self->store.lsm, handle, bytes, sizeof(bytes), 0, NULL));
+	EXPECT_EQ(0, lsm_replace(self->store.lsm, handle, "rot", 3, 0, NULL));
+	EXPECT_EQ(0, lsm_free(self->store.lsm, handle, 0, NULL));
+	op.handle = reserved;
+	EXPECT_EQ(-1, ioctl(self->store.fd, LSMEM_IOC_READ, &op));
+	EXPECT_EQ(ENOENT, errno);
+	op = lsm_op_alloc("root", 4, 0);
+	op.flags = LSMEM_OPF_INDEX;
+	op.handle = reserved;
+	EXPECT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_ALLOC, &op));
+	EXPECT_NE(handle, op.handle);
+	/* Beyond all, and of none. */
+	op = lsm_op_read(reserved + 1, bytes, sizeof(bytes), 0);
+	op.flags = LSMEM_OPF_INDEX;
+	EXPECT_EQ(-1, ioctl(self->store.fd, LSMEM_IOC_READ, &op));
+	EXPECT_EQ(ENOENT, errno);
+	op = lsm_op_replace(5, "x", 1, 0, 0);
+	op.flags = LSMEM_OPF_INDEX;
+	EXPECT_EQ(-1, ioctl(self->store.fd, LSMEM_IOC_REPLACE, &op));
+	EXPECT_EQ(EINVAL, errno);
+}
+
+TEST_F(tables, shared)
+{
+	struct lsmem_shared shared = { .size = sizeof(shared), .id = 9 }, again;
+	uint8_t *one, *two;
+
+	EXPECT_EQ(-1, ioctl(self->store.fd, LSMEM_IOC_SHARED, &shared));
+	EXPECT_EQ(ENOENT, errno);
+	shared.bytes = 4097;
+	EXPECT_EQ(-1, ioctl(self->store.fd, LSMEM_IOC_SHARED, &shared));
+	EXPECT_EQ(EINVAL, errno);
+	shared.bytes = 1ull << 33;
+	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_SHARED, &shared));
+	again = (struct lsmem_shared){ .size = sizeof(again), .id = 9 };
+	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_SHARED, &again));
+	EXPECT_EQ(1ull << 33, again.bytes);
+	one = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, shared.fd, 0);
+	two = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, again.fd, 0);
+	ASSERT_TRUE(one != MAP_FAILED && two != MAP_FAILED);
+	one[5000] = 3;
+	EXPECT_EQ(3, two[5000]);
+	/* Nobody can take pages from under the others. */
+	EXPECT_EQ(-1, ftruncate(shared.fd, 0));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(-1, ftruncate(shared.fd, 1ll << 34));
+	munmap(one, 8192);
+	munmap(two, 8192);
+	close(shared.fd);
+	close(again.fd);
+}
+
+/* ---- A model ------------------------------------------------------------------------- */
+
+TEST_F_TIMEOUT(tables, model, 120)
+{
+	static uint32_t model[KEYS];
+	uint32_t serial = 0, number, i;
+	uint64_t random;
+	uint64_t version;
+	int ret;
+
+	random = test_seed;
+	memset(model, 0, sizeof(model));
+	for (i = 0; i < test_scaled(60000); i++) {
+		number = random_below(&random, KEYS);
+		switch (random_below(&random, 8)) {
+		case 0 ... 3:
+			ret = put(self->table, number, ++serial, 0, &version);
+			ASSERT_EQ(0, ret);
+			model[number] = serial;
+			break;
+		case 4:
+			ret = put(self->table, number, ++serial, LSM_NEW, &version);
+			ASSERT_EQ(model[number] ? -EEXIST : 0, ret);
+			if (!ret)
+				model[number] = serial;
+			break;
+		case 5:
+			ret = put(self->table, number, ++serial, LSM_OLD, &version);
+			ASSERT_EQ(model[number] ? 0 : -ENOENT, ret);
+			if (!ret)
+				model[number] = serial;
+			break;
+		default:
+			ASSERT_EQ(model[number] ? 0 : -ENOENT, take(self->table, number, 0, NULL));
+			model[number] = 0;
+		}
+		ASSERT_EQ(model[number], get(self->table, number, NULL));
+	}
+	for (number = 0; number < KEYS; number++)
+		ASSERT_EQ(model[number], get(self->table, number, NULL));
+	EXPECT_STREQ("", inexact(self->table)) {
+		TH_LOG("wrong: %s", inexact(self->table));
+	}
+	/* The index is made anew from the objects: in the next client, because no other is there. */
+}
+
+TEST_F(tables, many)
+{
+	uint8_t values[40][sizeof(struct value) + VALUE_MAX], out[40][sizeof(struct value) + VALUE_MAX];
+	struct lsm_put puts[40];
+	struct lsm_get gets[40];
+	char keys[40][KEY_ROOM];
+	uint32_t i;
+
+	for (i = 0; i < 40; i++) {
+		/* The last ten are the keys of the first ten once more. */
+		puts[i] = (struct lsm_put){
+			.key = keys[i], .key_length = key_of(i % 30, keys[i]), .value = values[i],
+			.length = value_of(i % 30, i + 1, values[i]),
+		};
+		gets[i] = (struct lsm_get){ .key = keys[i], .key_length = puts[i].key_length, .value = out[i],
+					    .room = sizeof(out[i]) };
+	}
+	puts[3].flags = LSM_OLD;
+	puts[4].key_length = 0;
+	ASSERT_EQ(0, put(self->table, 5, 999, 0, NULL));
+	puts[5].flags = LSM_NEW;
+	puts[6].flags = LSM_EXPECT;
+	ASSERT_EQ(0, lsm_table_put_many(self->table, puts, 40, 0));
+	for (i = 0; i < 40; i++)
+		EXPECT_EQ(i == 3 || i == 6 ? -ENOENT : i == 4 ? -EINVAL : i == 5 ? -EEXIST : 0, puts[i].result);
+	gets[4].key_length = key_of(4, keys[4]);
+	lsm_table_get_many(self->table, gets, 40);
+	for (i = 0; i < 40; i++) {
+		ASSERT_GT(gets[i].result, 0);
+		EXPECT_EQ(i % 30 < 10 ? i % 30 + 31 : i + 1,
+			  serial_of(i % 30, out[i], (size_t)gets[i].result));
+	}
+	/* All are there now: replaced in one system call. */
+	for (i = 0; i < 40; i++) {
+		puts[i].flags = i == 7 ? LSM_EXPECT : 0;
+		puts[i].version = 1;
+		puts[i].key_length = key_of(i % 30, keys[i]);
+		puts[i].length = value_of(i % 30, i + 100, values[i]);
+	}
+	ASSERT_EQ(0, lsm_table_put_many(self->table, puts, 40, 0));
+	for (i = 0; i < 40; i++)
+		EXPECT_EQ(i == 7 ? -EILSEQ : 0, puts[i].result);
+	for (i = 0; i < 30; i++)
+		EXPECT_EQ(i < 10 ? i + 130 : i + 100, get(self->table, i, NULL));
+	EXPECT_EQ(-EOPNOTSUPP, lsm_table_put_many(self->table, puts, 40, LSM_DURABLE));
+	EXPECT_STREQ("", inexact(self->table));
+}
+
+/* ---- Threads ---------------------------------------------------------------------------- */
+
+/**
+ * struct work - what a thread does
+ * @table: of the thread
+ * @nr: of the thread: keys below KEYS / 2 are its own, if their number modulo THREADS is @nr; the rest are of all
+ * @stop: ends it
+ * @failed: an error, or -EUCLEAN
+ * @own: serials of its own keys
+ */
+struct work {
+	struct lsm_table *table;
+	uint32_t nr;
+	uint64_t seed;
+	uint64_t turns;
+	int failed;
+	uint32_t own[KEYS];
+};
+
+static void *worker(void *argument)
+{
+	struct work *work = argument;
+	uint64_t random;
+	uint32_t number, serial = 0;
+	uint64_t turn;
+	int64_t got;
+	int ret = 0;
+
+	random = work->seed;
+	for (turn = 0; turn < work->turns && !work->failed; turn++) {
+		number = random_below(&random, KEYS);
+		if (number < KEYS / 2)
+			number = number / THREADS * THREADS + work->nr;
+		switch (random_below(&random, 4)) {
+		case 0:
+			ret = take(work->table, number, 0, NULL);
+			if (ret == -ENOENT)
+				ret = number < KEYS / 2 && work->own[number] ? -EUCLEAN : 0;
+			work->own[number] = 0;
+			break;
+		case 1:
+			ret = put(work->table, number, ++serial, 0, NULL);
+			work->own[number] = serial;
+			break;
+		default:
+			got = get(work->table, number, NULL);
+			ret = got < 0 ? (int)got : number < KEYS / 2 && got != work->own[number] ? -EUCLEAN : 0;
+		}
+		if (ret)
+			work->failed = ret;
+	}
+	return NULL;
+}
+
+TEST_F_TIMEOUT(tables, threads, 180)
+{
+	struct work *works = calloc(THREADS, sizeof(*works));
+	pthread_t threads[THREADS];
+	struct lsm_table *second;
+	uint32_t i, number;
+	int64_t got;
+
+	ASSERT_TRUE(works);
+	/* Two clients: their locks are their own. */
+	ASSERT_EQ(0, lsm_table_open(self->store.lsm, TABLE, 0, &second));
+	for (i = 0; i < THREADS; i++) {
+		works[i].table = i % 2 ? second : self->table;
+		works[i].nr = i;
+		works[i].seed = test_seed + i;
+		works[i].turns = test_scaled(60000);
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, worker, &works[i]));
+	}
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		EXPECT_EQ(0, works[i].failed);
+	}
+	for (number = 0; number < KEYS / 2 / THREADS * THREADS; number++) {
+		got = get(self->table, number, NULL);
+		EXPECT_EQ(works[number % THREADS].own[number], got);
+	}
+	EXPECT_STREQ("", inexact(self->table));
+	EXPECT_STREQ("", inexact(second));
+	lsm_table_close(second);
+	free(works);
+}
+
+/* Numbers are raised by threads that expect the version that they have read: none is lost. */
+static void *raise_counter(void *argument)
+{
+	struct work *work = argument;
+	struct lsm_item item;
+	uint64_t turn, value;
+	ssize_t ret;
+
+	for (turn = 0; turn < work->turns; turn++) {
+		do {
+			ret = lsm_table_get(work->table, "counter", 7, &value, sizeof(value), &item);
+			if (ret != sizeof(value))
+				break;
+			value++;
+			ret = lsm_table_put(work->table, "counter", 7, &value, sizeof(value), LSM_EXPECT,
+					    &item.version);
+		} while (ret == -EILSEQ);
+		if (ret)
+			work->failed = (int)ret;
+	}
+	return NULL;
+}
+
+TEST_F_TIMEOUT(tables, counter, 120)
+{
+	struct work *works = calloc(THREADS, sizeof(*works));
+	pthread_t threads[THREADS];
+	uint64_t value = 0;
+	uint32_t i;
+
+	ASSERT_TRUE(works);
+	ASSERT_EQ(0, lsm_table_put(self->table, "counter", 7, &value, sizeof(value), 0, NULL));
+	for (i = 0; i < THREADS; i++) {
+		works[i].table = self->table;
+		works[i].turns = test_scaled(5000);
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, raise_counter, &works[i]));
+	}
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		EXPECT_EQ(0, works[i].failed);
+	}
+	EXPECT_EQ(sizeof(value), lsm_table_get(self->table, "counter", 7, &value, sizeof(value), NULL));
+	EXPECT_EQ(THREADS * test_scaled(5000), value);
+	free(works);
+}
+
+/* ---- Processes that are killed -------------------------------------------------------------- */
+
+/* What a child has acknowledged of each key, and what it was about to do: the serial, 0: removed. */
+struct journal {
+	_Atomic uint32_t done[KEYS];
+	_Atomic uint32_t doing[KEYS];
+	_Atomic uint32_t serial;
+	_Atomic uint64_t turns;
+};
+
+static void child(const char *path, struct journal *journal, uint64_t seed)
+{
+	struct lsm_table *table;
+	uint64_t random;
+	struct lsm *lsm;
+	uint32_t number, serial;
+
+	if (lsm_open(path, 0, &lsm) || lsm_table_open(lsm, TABLE, 0, &table))
+		_exit(1);
+	random = seed;
+	for (;;) {
+		number = random_below(&random, KEYS);
+		serial = random_below(&random, 3) ? ++journal->serial : 0;
+		journal->doing[number] = serial;
+		if (serial ? put(table, number, serial, 0, NULL) :
+			     (take(table, number, 0, NULL) + ENOENT) % ENOENT)
+			_exit(2);
+		journal->done[number] = serial;
+		journal->turns++;
+	}
+}
+
+TEST_F_TIMEOUT(tables, killed, 240)
+{
+	struct journal *journal = mmap(NULL, sizeof(*journal), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint32_t rounds = (uint32_t)test_scaled(40), round, number, doing, lost = 0;
+	struct lsm_table *second = NULL, *third;
+	uint64_t random;
+	uint64_t turns;
+	int64_t got;
+	int status;
+	pid_t pid;
+
+	ASSERT_TRUE(journal != MAP_FAILED);
+	random = test_seed;
+	for (round = 0; round < (rounds < 5 ? 5 : rounds); round++) {
+		pid = fork();
+		if (!pid)
+			child(self->store.path, journal, test_seed + round);
+		ASSERT_GT(pid, 0);
+		turns = journal->turns + 1 + random_below(&random, 2000);
+		while (journal->turns < turns && !waitpid(pid, &status, WNOHANG))
+			sched_yield();
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		ASSERT_TRUE(WIFSIGNALED(status));
+		/* What it has begun is there or not as soon as somebody has found its locks. */
+		if (round % 2) {
+			for (number = KEYS; number < KEYS + 20000; number++)
+				ASSERT_EQ(-ENOENT, take(self->table, number, 0, NULL));
+		} else {
+			/* A client that gets the number of the dead one: that of the last such client is in use. */
+			ASSERT_EQ(0, lsm_table_open(self->store.lsm, TABLE, 0, &third));
+			lsm_table_close(second);
+			second = third;
+		}
+		for (number = 0; number < KEYS; number++) {
+			got = get(self->table, number, NULL);
+			doing = journal->doing[number];
+			if (got != journal->done[number] && got != doing)
+				lost++;
+			journal->done[number] = (uint32_t)got;
+			journal->doing[number] = (uint32_t)got;
+		}
+		EXPECT_STREQ("", inexact(self->table)) {
+			TH_LOG("round %u: %s", round, inexact(self->table));
+		}
+	}
+	EXPECT_EQ(0, lost);
+	lsm_table_close(second);
+	munmap(journal, sizeof(*journal));
+}
+
+/* In the child of a fork the parent's table cannot be used, and the parent's lives on. */
+TEST_F(tables, forked)
+{
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(0, put(self->table, 1, 1, 0, NULL));
+	pid = fork();
+	if (!pid)
+		_exit(get(self->table, 1, NULL) == -ECHILD && put(self->table, 1, 2, 0, NULL) == -ECHILD ? 0 : 1);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(1, get(self->table, 1, NULL));
+	EXPECT_EQ(0, put(self->table, 1, 2, 0, NULL));
+}
+
+/* ---- Eviction ------------------------------------------------------------------------------- */
+
+TEST_F(tables, evict)
+{
+	uint64_t evicted, all = 0;
+	struct lsm_table_stat stat;
+	uint32_t number, hot = 0;
+	ssize_t given;
+
+	for (number = 0; number < KEYS; number++)
+		ASSERT_EQ(0, put(self->table, number, 1, 0, NULL));
+	for (number = 0; number < KEYS; number += 3)
+		EXPECT_EQ(1, get(self->table, number, NULL));
+	/* Less than what was not read takes. */
+	given = lsm_table_evict(self->table, KEYS / 3 * 300, &evicted);
+	EXPECT_GE(given, KEYS / 3 * 300);
+	EXPECT_GT(evicted, 0);
+	for (number = 0; number < KEYS; number += 3)
+		hot += get(self->table, number, NULL) == 1;
+	EXPECT_EQ(KEYS / 3, hot);
+	EXPECT_STREQ("", inexact(self->table));
+	ASSERT_EQ(0, lsm_table_stat(self->table, &stat));
+	EXPECT_EQ(evicted, stat.evicted);
+	EXPECT_EQ(KEYS - evicted, stat.items);
+	/* All can go: after two rounds none is hot. */
+	for (all = evicted; all < KEYS; all += evicted) {
+		ASSERT_GT(lsm_table_evict(self->table, SIZE_MAX / 2, &evicted), 0);
+		ASSERT_GT(evicted, 0);
+	}
+	EXPECT_EQ(0, lsm_table_evict(self->table, 1, &evicted));
+	EXPECT_STREQ("", inexact(self->table));
+}
+
+/* An index that is larger than its first buckets, and its making anew. */
+TEST_F_TIMEOUT(tables, large, 120)
+{
+	uint32_t nr = (uint32_t)test_scaled(200000), i;
+	struct lsm_table_stat stat;
+	struct lsm_item item;
+	uint64_t value;
+	char key[32];
+
+	for (i = 0; i < nr; i++)
+		ASSERT_EQ(0, lsm_table_put(self->table, key, (size_t)sprintf(key, "%u", i), &i, sizeof(i), LSM_NEW, NULL));
+	ASSERT_EQ(0, lsm_table_stat(self->table, &stat));
+	EXPECT_EQ(nr, stat.items);
+	if (nr >= 50000)
+		EXPECT_LT(stat.index_bytes / nr, 24);
+	for (i = 0; i < nr; i++) {
+		value = 0;
+		ASSERT_EQ(sizeof(i), lsm_table_get(self->table, key, (size_t)sprintf(key, "%u", i), &value, sizeof(value),
+						   &item));
+		ASSERT_EQ(i, value);
+	}
+}
+
+TEST_HARNESS_MAIN

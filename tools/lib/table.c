@@ -1,0 +1,824 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+/*
+ * liblsmem: tables with keys.
+ *
+ * An item is an object: value, key, length of the key (struct lsmem_item_end).  The index (index.c) says which
+ * objects may have a key; whether one has it, the object itself says.
+ *
+ * Which key is there is decided under the lock of its stripe: a key comes when its object is allocated, and goes when
+ * that is freed.  A new value of a key that is there is a replace of its object, without a lock: if the object is
+ * freed meanwhile, the replace fails, and all begins anew.
+ *
+ * After a crash of the host the index is made anew from the objects.  Of a key that was removed and put again the new
+ * object may be durable and the tombstone of the old one not: then both are there, and the one with the higher version
+ * is right.  Versions follow a clock, and a busy object's may be ahead of it; so who puts a key makes sure that its
+ * version is higher than those of all that were removed from the stripe.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "index.h"
+
+#define TRIES		64
+#define BUFFER		4096u	/* bytes of an item that needs no malloc() */
+#define TAIL		256u	/* bytes that are read first, to find a key */
+#define LISTED		256u	/* objects looked at together, when the index is made */
+#define MANY		32u	/* items whose cache misses overlap */
+
+/**
+ * struct lsm_table - an open table
+ * @lsm: store
+ * @id: table id of its objects
+ * @index: of its keys
+ */
+struct lsm_table {
+	struct lsm *lsm;
+	uint32_t id;
+	struct lsm_index *index;
+};
+
+struct key {
+	const void *bytes;
+	size_t length;
+	uint64_t hash;
+};
+
+static size_t tail_bytes(size_t key_length)
+{
+	return key_length + sizeof(struct lsmem_item_end);
+}
+
+/* ---- Items -------------------------------------------------------------------- */
+
+/* Does a tail, which ends the object, end with this key? */
+static bool has_key(const uint8_t *tail, const struct key *key)
+{
+	struct lsmem_item_end end;
+
+	memcpy(&end, tail + key->length, sizeof(end));
+	return __le16_to_cpu(end.key_length) == key->length && !memcmp(tail, key->bytes, key->length);
+}
+
+/* Reads the key's tail of an object in memory, and its value.  Return: 1; 0: another key; -EAGAIN: it changes. */
+static int read_place(struct lsm *lsm, uint64_t handle, const struct lsm_place *place, const struct key *key,
+		      void *value, size_t room)
+{
+	uint32_t length = place->object.length, bytes = (uint32_t)tail_bytes(key->length), skip;
+	uint8_t small[TAIL], *tail = small;
+	bool whole, equal;
+
+	skip = length - bytes;
+	if (bytes > sizeof(small)) {
+		tail = malloc(bytes);
+		if (!tail)
+			return -ENOMEM;
+	}
+	whole = lsm_place_copy(lsm, place, tail, bytes, skip);
+	equal = whole && has_key(tail, key);
+	if (tail != small)
+		free(tail);
+	if (equal)
+		whole = lsm_place_copy(lsm, place, value, skip < room ? skip : (uint32_t)room, 0);
+	if (!lsm_place_unchanged(lsm, handle, place) || !whole)
+		return -EAGAIN;
+	return equal;
+}
+
+/* The same of an object that is not in memory, or keeps changing: the kernel reads it. */
+static int read_kernel(struct lsm_table *table, uint64_t index, const struct key *key, void *value, size_t room,
+		       struct lsm_item *item)
+{
+	size_t bytes = tail_bytes(key->length);
+	struct lsm_object object;
+	uint64_t handle;
+	uint8_t *whole;
+	int ret;
+
+	whole = malloc(LSMEM_OBJECT_MAX);
+	if (!whole)
+		return -ENOMEM;
+	ret = lsm_index_read(table->lsm, index, whole, LSMEM_OBJECT_MAX, &handle, &object);
+	if (ret == -ENOENT) {
+		ret = 0;
+	} else if (ret > 0) {
+		if (object.table != table->id || object.length < bytes ||
+		    !has_key(whole + object.length - bytes, key)) {
+			ret = 0;
+		} else {
+			bytes = object.length - bytes;
+			*item = (struct lsm_item){ handle, object.version, (uint32_t)bytes };
+			if (room)
+				memcpy(value, whole, bytes < room ? bytes : room);
+			ret = 1;
+		}
+	}
+	free(whole);
+	return ret;
+}
+
+/* Has the object of an index this key?  Return: 1: @value and @item are its; 0; or a negative errno. */
+static int read_item(struct lsm_table *table, uint64_t index, const struct key *key, void *value, size_t room,
+		     struct lsm_item *item)
+{
+	enum lsm_locate found;
+	struct lsm_place place;
+	uint64_t handle;
+	int tries, ret;
+
+	if (index >= table->lsm->nr_handles)
+		return 0;
+	for (tries = 0; tries < TRIES; tries++) {
+		found = lsm_identify(table->lsm, index, &handle, &place);
+		if (found == LSM_ASK)
+			return 0;	/* it has none */
+		if (found == LSM_COLD)
+			break;
+		if (found == LSM_CHANGING) {
+			lsm_relax();
+			continue;
+		}
+		if (place.object.table != table->id || place.object.length < tail_bytes(key->length))
+			return 0;
+		ret = read_place(table->lsm, handle, &place, key, value, room);
+		if (ret == -EAGAIN)
+			continue;
+		if (ret > 0) {
+			lsm_touch(table->lsm, index);
+			*item = (struct lsm_item){ handle, place.object.version,
+						   place.object.length - (uint32_t)tail_bytes(key->length) };
+		}
+		return ret;
+	}
+	return read_kernel(table, index, key, value, room, item);
+}
+
+/* The bytes of an object: at @small, or allocated. */
+static uint8_t *make_object(uint8_t *small, const struct key *key, const void *value, size_t length)
+{
+	struct lsmem_item_end end = { .key_length = __cpu_to_le16((uint16_t)key->length) };
+	uint8_t *bytes = length + tail_bytes(key->length) <= BUFFER ? small : malloc(length + tail_bytes(key->length));
+
+	if (!bytes)
+		return NULL;
+	if (length)
+		memcpy(bytes, value, length);
+	memcpy(bytes + length, key->bytes, key->length);
+	memcpy(bytes + length + key->length, &end, sizeof(end));
+	return bytes;
+}
+
+/* ---- Find --------------------------------------------------------------------- */
+
+static int make_key(const struct lsm_table *table, const void *bytes, size_t length, struct key *key)
+{
+	if (!length || length > LSM_KEY_MAX)
+		return -EINVAL;
+	if (!lsm_windows_here(table->lsm))
+		return -ECHILD;
+	*key = (struct key){ bytes, length, lsm_index_hash(table->index, bytes, length) };
+	return 0;
+}
+
+/* Finds an item.  Return: 1: @value, @item and the slot in @probe are set; 0: it is not there; a negative errno. */
+static int find(struct lsm_table *table, const struct key *key, bool locked, void *value, size_t room,
+		struct lsm_item *item, struct lsm_probe *probe)
+{
+	int ret;
+
+	lsm_probe_begin(probe, table->index, key->hash, locked);
+	while ((ret = lsm_probe_next(probe)) > 0) {
+		ret = read_item(table, probe->value & LSM_SLOT_INDEX, key, value, room, item);
+		if (ret)
+			return ret;
+	}
+	return ret;
+}
+
+static ssize_t get(struct lsm_table *table, const struct key *key, void *value, size_t room, struct lsm_item *item)
+{
+	struct lsm_probe probe;
+	struct lsm_item found;
+	int ret;
+
+	ret = find(table, key, false, value, room, &found, &probe);
+	if (ret <= 0)
+		return ret ? ret : -ENOENT;
+	/* Once for each time that lsm_table_evict() passes; if the slot has changed meanwhile, never. */
+	if (table->index->owner && !(probe.value & LSM_SLOT_TOUCHED))
+		atomic_compare_exchange_strong_explicit(probe.slot, &probe.value, probe.value | LSM_SLOT_TOUCHED,
+							memory_order_relaxed, memory_order_relaxed);
+	if (item)
+		*item = found;
+	return (ssize_t)(found.length < room ? found.length : room);
+}
+
+ssize_t lsm_table_get(struct lsm_table *table, const void *bytes, size_t key_length, void *value, size_t room,
+		      struct lsm_item *item)
+{
+	struct key key;
+	int ret = make_key(table, bytes, key_length, &key);
+
+	return ret ? ret : get(table, &key, value, room, item);
+}
+
+/* Fetches what the first slot of a key leads to into the cache; stages: the word, then the entry. */
+static void fetch(const struct lsm_table *table, const struct key *key, int stage)
+{
+	const struct lsm *lsm = table->lsm;
+	struct lsm_probe probe;
+	uint64_t at;
+
+	lsm_probe_begin(&probe, table->index, key->hash, true);
+	if (lsm_probe_next(&probe) <= 0 || (probe.value & LSM_SLOT_INDEX) >= lsm->nr_handles)
+		return;
+	if (!stage) {
+		__builtin_prefetch(&lsm->handles[probe.value & LSM_SLOT_INDEX]);
+		return;
+	}
+	at = (__atomic_load_n(&lsm->handles[probe.value & LSM_SLOT_INDEX].word, __ATOMIC_RELAXED) &
+	      ((1ull << LSMEM_POSITION_BITS) - 1)) * LSMEM_ALIGN;
+	if (at > lsm->last_header)
+		return;
+	__builtin_prefetch(lsm->seglets + at);
+	__builtin_prefetch(lsm->seglets + at + LSM_CACHE_LINE);
+	__builtin_prefetch(lsm->seglets + at + 2 * LSM_CACHE_LINE);
+}
+
+void lsm_table_get_many(struct lsm_table *table, struct lsm_get *gets, size_t nr)
+{
+	struct key keys[MANY];
+	size_t i, now;
+	int stage;
+
+	for (; nr; gets += now, nr -= now) {
+		now = nr < MANY ? nr : MANY;
+		for (i = 0; i < now; i++) {
+			gets[i].result = make_key(table, gets[i].key, gets[i].key_length, &keys[i]);
+			if (!gets[i].result)
+				lsm_index_prefetch(table->index, keys[i].hash);
+		}
+		for (stage = 0; now > 1 && stage < 2; stage++)
+			for (i = 0; i < now; i++)
+				if (!gets[i].result)
+					fetch(table, &keys[i], stage);
+		for (i = 0; i < now; i++)
+			if (!gets[i].result)
+				gets[i].result = get(table, &keys[i], gets[i].value, gets[i].room, &gets[i].item);
+	}
+}
+
+/* ---- Change ------------------------------------------------------------------- */
+
+/* Raises the version of a new object above those of what was removed from its stripe, whose lock is held. */
+static int exceed(struct lsm_table *table, const struct key *key, uint64_t handle, const void *bytes, size_t length,
+		  uint64_t *version)
+{
+	uint64_t removed = atomic_load_explicit(&table->index->stripes[lsm_stripe_of(key->hash)].removed,
+						memory_order_relaxed);
+	int ret = 0;
+
+	/* The store's clock goes on meanwhile. */
+	while (!ret && *version <= removed)
+		ret = lsm_replace(table->lsm, handle, bytes, length, 0, version);
+	return ret;
+}
+
+/* Puts a key that is not there.  Return: 0; -EEXIST: it is there; a negative errno. */
+static int add(struct lsm_table *table, const struct key *key, const void *bytes, size_t length, uint64_t *version)
+{
+	uint32_t stripe = lsm_stripe_of(key->hash);
+	struct lsm_probe probe;
+	struct lsm_item item;
+	uint64_t handle;
+	int ret;
+
+	ret = lsm_index_lock(table->index, stripe);
+	if (ret)
+		return ret;
+	ret = find(table, key, true, NULL, 0, &item, &probe);
+	if (!ret)
+		ret = lsm_index_room(table->index, key->hash);
+	else if (ret > 0)
+		ret = -EEXIST;
+	if (!ret)
+		ret = lsm_alloc(table->lsm, bytes, length, LSM_TABLE(table->id), &handle, version);
+	if (!ret) {
+		ret = exceed(table, key, handle, bytes, length, version);
+		if (!ret)
+			ret = lsm_index_insert(table->index, key->hash, lsmem_handle_index(handle));
+		if (ret)
+			lsm_free(table->lsm, handle, 0, NULL);
+	}
+	lsm_index_unlock(table->index, stripe);
+	return ret;
+}
+
+/* Puts an item whose object is made. */
+static int put(struct lsm_table *table, const struct key *key, const void *bytes, size_t length,
+	       unsigned int flags, uint64_t *version, bool *added)
+{
+	struct lsm_probe probe;
+	struct lsm_item item;
+	int ret;
+
+	for (;;) {
+		ret = find(table, key, false, NULL, 0, &item, &probe);
+		if (ret < 0)
+			return ret;
+		if (ret && flags & LSM_NEW)
+			return -EEXIST;
+		if (ret) {
+			ret = lsm_replace(table->lsm, item.handle, bytes, length,
+					  flags & (LSM_DURABLE | LSM_EXPECT), version);
+			if (ret != -ESTALE && ret != -ENOENT)
+				return ret;
+		} else {
+			if (flags & (LSM_OLD | LSM_EXPECT))
+				return -ENOENT;
+			ret = add(table, key, bytes, length, version);
+			*added = !ret;
+			if (ret != -EEXIST)
+				return ret;
+		}
+		/* Another client has removed it, or put it. */
+	}
+}
+
+static int check_put(const struct lsm_table *table, size_t key_length, size_t length, unsigned int flags)
+{
+	if (flags & ~(LSM_DURABLE | LSM_EXPECT | LSM_NEW | LSM_OLD) || (flags & LSM_NEW && flags & (LSM_OLD | LSM_EXPECT)))
+		return -EINVAL;
+	if (key_length > LSM_KEY_MAX || length > LSMEM_OBJECT_MAX ||
+	    length + tail_bytes(key_length) > LSMEM_OBJECT_MAX)
+		return -EINVAL;
+	return table->index->owner ? 0 : -EBADF;
+}
+
+int lsm_table_put(struct lsm_table *table, const void *bytes, size_t key_length, const void *value, size_t length,
+		  unsigned int flags, uint64_t *version)
+{
+	uint64_t unasked = 0;
+	uint8_t small[BUFFER], *object;
+	bool added = false;
+	struct key key;
+	int ret;
+
+	ret = check_put(table, key_length, length, flags);
+	if (!ret && flags & LSM_EXPECT && !version)
+		ret = -EINVAL;
+	if (!ret)
+		ret = make_key(table, bytes, key_length, &key);
+	if (ret)
+		return ret;
+	object = make_object(small, &key, value, length);
+	if (!object)
+		return -ENOMEM;
+	ret = put(table, &key, object, length + tail_bytes(key_length), flags, version ? version : &unasked, &added);
+	if (object != small)
+		free(object);
+	/* Not under the lock of a stripe. */
+	if (!ret && added && flags & LSM_DURABLE)
+		ret = lsm_sync(table->lsm, 0);
+	return ret;
+}
+
+/* Frees the object of an item; the lock of its stripe is held. */
+static int take_away(struct lsm_table *table, uint32_t stripe, struct lsm_probe *probe, uint64_t handle,
+		     unsigned int flags, uint64_t *version)
+{
+	_Atomic uint64_t *removed = &table->index->stripes[stripe].removed;
+	int ret = lsm_free(table->lsm, handle, flags & LSM_EXPECT, version);
+
+	if (!ret && *version > atomic_load_explicit(removed, memory_order_relaxed))
+		atomic_store_explicit(removed, *version, memory_order_relaxed);
+	/* A client that knows objects only may have freed it. */
+	if (ret == -ESTALE || ret == -ENOENT)
+		ret = -ENOENT;
+	if (!ret || ret == -ENOENT)
+		lsm_index_clear(table->index, stripe, probe->slot);
+	return ret;
+}
+
+int lsm_table_remove(struct lsm_table *table, const void *bytes, size_t key_length, unsigned int flags,
+		     uint64_t *version)
+{
+	uint64_t unasked = 0;
+	struct lsm_probe probe;
+	struct lsm_item item;
+	uint32_t stripe;
+	struct key key;
+	int ret;
+
+	if (flags & ~(LSM_DURABLE | LSM_EXPECT) || (flags & LSM_EXPECT && !version))
+		return -EINVAL;
+	ret = check_put(table, key_length, 0, 0);
+	if (!ret)
+		ret = make_key(table, bytes, key_length, &key);
+	if (ret)
+		return ret;
+	stripe = lsm_stripe_of(key.hash);
+	ret = lsm_index_lock(table->index, stripe);
+	if (ret)
+		return ret;
+	ret = find(table, &key, true, NULL, 0, &item, &probe);
+	if (ret >= 0)
+		ret = ret ? take_away(table, stripe, &probe, item.handle, flags, version ? version : &unasked) :
+			    -ENOENT;
+	lsm_index_unlock(table->index, stripe);
+	if (!ret && flags & LSM_DURABLE)
+		ret = lsm_sync(table->lsm, 0);
+	return ret;
+}
+
+/* ---- Several changes ----------------------------------------------------------- */
+
+/**
+ * struct batch - up to MANY puts
+ * @puts: of the caller
+ * @nr: how many
+ * @keys: of each
+ * @objects: of each; NULL: it is done, or has failed
+ * @ops: replaces, in one system call
+ * @which: put of each
+ * @nr_ops: entries of @ops
+ */
+struct batch {
+	struct lsm_put *puts;
+	size_t nr;
+	struct key keys[MANY];
+	uint8_t *objects[MANY];
+	struct lsmem_op ops[MANY];
+	size_t which[MANY];
+	size_t nr_ops;
+	uint8_t *buffer;
+};
+
+static void prepare(struct lsm_table *table, struct batch *batch)
+{
+	size_t i;
+
+	batch->nr_ops = 0;
+	for (i = 0; i < batch->nr; i++) {
+		struct lsm_put *p = &batch->puts[i];
+
+		batch->objects[i] = NULL;
+		p->result = p->flags & LSM_DURABLE ? -EINVAL : check_put(table, p->key_length, p->length, p->flags);
+		if (!p->result)
+			p->result = make_key(table, p->key, p->key_length, &batch->keys[i]);
+		if (p->result)
+			continue;
+		lsm_index_prefetch(table->index, batch->keys[i].hash);
+		batch->objects[i] = make_object(batch->buffer + i * BUFFER, &batch->keys[i], p->value, p->length);
+		if (!batch->objects[i])
+			p->result = -ENOMEM;
+	}
+}
+
+/* Replaces the items that are there, in one system call.  What cannot be replaced so is left. */
+static int replace_many(struct lsm_table *table, struct batch *batch, unsigned int flags)
+{
+	struct lsm_probe probe;
+	struct lsm_item item;
+	size_t i, done = 0;
+	int ret;
+
+	for (i = 0; i < batch->nr; i++) {
+		struct lsm_put *p = &batch->puts[i];
+
+		if (!batch->objects[i] || p->flags & LSM_NEW ||
+		    find(table, &batch->keys[i], false, NULL, 0, &item, &probe) <= 0)
+			continue;
+		batch->which[batch->nr_ops] = i;
+		batch->ops[batch->nr_ops++] =
+			lsm_op_replace(item.handle, batch->objects[i],
+				       (uint32_t)(p->length + tail_bytes(p->key_length)),
+				       p->flags & LSM_EXPECT, p->version);
+	}
+	if (!batch->nr_ops)
+		return 0;
+	ret = lsm_vector(table->lsm, batch->ops, batch->nr_ops, flags, &done);
+	for (i = 0; i < done; i++) {
+		const struct lsmem_op *op = &batch->ops[i];
+		struct lsm_put *p = &batch->puts[batch->which[i]];
+
+		if (op->result == -ESTALE || op->result == -ENOENT)
+			continue;	/* as if it had not been found */
+		p->result = op->result;
+		p->version = op->version;
+		if (batch->objects[batch->which[i]] != batch->buffer + batch->which[i] * BUFFER)
+			free(batch->objects[batch->which[i]]);
+		batch->objects[batch->which[i]] = NULL;
+	}
+	return ret;
+}
+
+int lsm_table_put_many(struct lsm_table *table, struct lsm_put *puts, size_t nr, unsigned int flags)
+{
+	struct batch *batch;
+	bool any = false;
+	size_t i, now;
+	int ret = 0;
+
+	if (flags & ~LSM_DURABLE)
+		return -EINVAL;
+	batch = malloc(sizeof(*batch));
+	if (!batch)
+		return -ENOMEM;
+	batch->buffer = malloc((nr < MANY ? nr : MANY) * BUFFER);
+	if (!batch->buffer) {
+		free(batch);
+		return -ENOMEM;
+	}
+	for (; nr && !ret; puts += now, nr -= now) {
+		now = nr < MANY ? nr : MANY;
+		batch->puts = puts;
+		batch->nr = now;
+		prepare(table, batch);
+		ret = replace_many(table, batch, flags);
+		for (i = 0; i < now; i++) {
+			struct lsm_put *p = &puts[i];
+			bool added = false;
+
+			if (!batch->objects[i])
+				continue;
+			p->result = ret ? ret : put(table, &batch->keys[i], batch->objects[i],
+						    p->length + tail_bytes(p->key_length), p->flags, &p->version,
+						    &added);
+			/* put() may have replaced, too: one wait is enough for all. */
+			any |= !p->result;
+			if (batch->objects[i] != batch->buffer + i * BUFFER)
+				free(batch->objects[i]);
+		}
+	}
+	for (i = 0; ret && i < nr; i++)
+		puts[i].result = ret;
+	free(batch->buffer);
+	free(batch);
+	if (!ret && any && flags & LSM_DURABLE)
+		ret = lsm_sync(table->lsm, 0);
+	return ret;
+}
+
+/* ---- Making the index ----------------------------------------------------------- */
+
+/* Reads the key of an object.  Return: its length; 0: it is no item; or a negative errno. */
+static ssize_t read_key(struct lsm_table *table, const struct lsm_listed *listed, uint8_t *key)
+{
+	uint32_t length = listed->object.length, bytes = length < TAIL ? length : TAIL;
+	struct lsmem_item_end end;
+	struct lsm_object object;
+	ssize_t ret;
+
+	for (;;) {
+		if (length < sizeof(end))
+			return 0;
+		ret = lsm_read(table->lsm, listed->handle, key, bytes, length - bytes, &object);
+		if (ret == -ESTALE || ret == -ENOENT)
+			return 0;
+		if (ret < 0 && ret != -EINVAL)
+			return ret;
+		if (object.length != length || ret < (ssize_t)bytes) {
+			/* It was replaced meanwhile. */
+			if (ret == -EINVAL)
+				ret = lsm_read(table->lsm, listed->handle, NULL, 0, 0, &object);
+			if (ret < 0)
+				return ret == -ESTALE ? 0 : ret;
+			length = object.length;
+			bytes = length < TAIL ? length : TAIL;
+			continue;
+		}
+		memcpy(&end, key + bytes - sizeof(end), sizeof(end));
+		if (!end.key_length || tail_bytes(__le16_to_cpu(end.key_length)) > length)
+			return 0;
+		if (tail_bytes(__le16_to_cpu(end.key_length)) <= bytes) {
+			bytes -= (uint32_t)tail_bytes(__le16_to_cpu(end.key_length));
+			memmove(key, key + bytes, __le16_to_cpu(end.key_length));
+			return __le16_to_cpu(end.key_length);
+		}
+		bytes = (uint32_t)tail_bytes(__le16_to_cpu(end.key_length));
+	}
+}
+
+/* Enters an object; of two with the same key the newer one, and the other one is freed. */
+static int enter(struct lsm_table *table, const struct lsm_listed *listed, const struct key *key)
+{
+	uint32_t stripe = lsm_stripe_of(key->hash);
+	struct lsm_probe probe;
+	struct lsm_item item;
+	uint64_t version, old;
+	int ret;
+
+	ret = find(table, key, true, NULL, 0, &item, &probe);
+	if (ret < 0)
+		return ret;
+	if (ret && item.handle == listed->handle)
+		return 0;
+	if (ret) {
+		old = item.version < listed->object.version ? item.handle : listed->handle;
+		version = item.version < listed->object.version ? item.version : listed->object.version;
+		ret = lsm_free(table->lsm, old, LSM_EXPECT, &version);
+		if (ret && ret != -ESTALE && ret != -ENOENT)
+			return ret;
+		if (old == listed->handle)
+			return 0;
+		lsm_index_clear(table->index, stripe, probe.slot);
+	}
+	return lsm_index_insert(table->index, key->hash, lsmem_handle_index(listed->handle));
+}
+
+/* Puts all items of a stripe, or of all, into the empty index. */
+static int anew(void *context, int stripe)
+{
+	struct lsm_table *table = context;
+	struct lsm_listed listed[LISTED];
+	uint64_t cursor = 0;
+	uint8_t *bytes;
+	ssize_t nr, i, length;
+	struct key key;
+	int ret = 0;
+
+	bytes = malloc(tail_bytes(LSM_KEY_MAX));
+	if (!bytes)
+		return -ENOMEM;
+	while (!ret && (nr = lsm_next(table->lsm, (int)table->id, &cursor, listed, LISTED)) != 0) {
+		ret = nr < 0 ? (int)nr : 0;
+		for (i = 0; !ret && i < nr; i++) {
+			length = read_key(table, &listed[i], bytes);
+			if (length <= 0) {
+				ret = (int)length;
+				continue;
+			}
+			key = (struct key){ bytes, (size_t)length, lsm_index_hash(table->index, bytes, (size_t)length) };
+			if (stripe < 0 || lsm_stripe_of(key.hash) == (uint32_t)stripe)
+				ret = enter(table, &listed[i], &key);
+		}
+	}
+	free(bytes);
+	return ret;
+}
+
+int lsm_table_open(struct lsm *lsm, uint32_t id, unsigned int flags, struct lsm_table **out)
+{
+	struct lsm_table *table;
+	int ret;
+
+	if (id >= LSMEM_TABLES || flags & ~LSM_RDONLY)
+		return -EINVAL;
+	if (!lsm->windows)
+		return -EOPNOTSUPP;
+	table = calloc(1, sizeof(*table));
+	if (!table)
+		return -ENOMEM;
+	table->lsm = lsm;
+	table->id = id;
+	ret = lsm_index_open(lsm, id, !(flags & LSM_RDONLY), anew, table, &table->index);
+	if (ret) {
+		free(table);
+		return ret;
+	}
+	*out = table;
+	return 0;
+}
+
+void lsm_table_close(struct lsm_table *table)
+{
+	if (!table)
+		return;
+	lsm_index_close(table->index);
+	free(table);
+}
+
+/* ---- Enumerate, evict ------------------------------------------------------------ */
+
+int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t *key_length, void *value,
+		   size_t room, struct lsm_item *item)
+{
+	struct lsm_listed listed;
+	struct lsmem_item_end end;
+	struct lsm_object object;
+	uint8_t *bytes;
+	ssize_t ret;
+	size_t length;
+
+	bytes = malloc(LSMEM_OBJECT_MAX);
+	if (!bytes)
+		return -ENOMEM;
+	while ((ret = lsm_next(table->lsm, (int)table->id, cursor, &listed, 1)) > 0) {
+		ret = lsm_read(table->lsm, listed.handle, bytes, LSMEM_OBJECT_MAX, 0, &object);
+		if (ret == -ESTALE || ret == -ENOENT)
+			continue;
+		if (ret < 0)
+			break;
+		if ((size_t)ret < sizeof(end))
+			continue;
+		memcpy(&end, bytes + ret - sizeof(end), sizeof(end));
+		length = __le16_to_cpu(end.key_length);
+		if (!length || tail_bytes(length) > (size_t)ret)
+			continue;
+		ret -= (ssize_t)tail_bytes(length);
+		memcpy(key, bytes + ret, length < *key_length ? length : *key_length);
+		*key_length = length;
+		if (room)
+			memcpy(value, bytes, (size_t)ret < room ? (size_t)ret : room);
+		if (item)
+			*item = (struct lsm_item){ listed.handle, object.version, (uint32_t)ret };
+		ret = 1;
+		break;
+	}
+	free(bytes);
+	return (int)ret;
+}
+
+/* Evicts what was not read of a bucket and its overflow buckets.  Return: bytes given back, or a negative errno. */
+static ssize_t evict_bucket(struct lsm_table *table, uint32_t stripe, uint32_t number, uint64_t *evicted)
+{
+	struct lsm_index *index = table->index;
+	struct lsm_bucket *bucket = lsm_index_bucket(index, stripe, number);
+	struct lsm_place place;
+	struct lsm_probe probe;
+	uint64_t handle, value, version;
+	ssize_t bytes = 0;
+	uint32_t i, steps;
+	int ret;
+
+	for (steps = 0; bucket && steps < LSM_SLOTS; bucket = lsm_index_overflow(index, bucket), steps++) {
+		for (i = 0; i < LSM_SLOTS; i++) {
+			value = atomic_load_explicit(&bucket->slots[i], memory_order_relaxed);
+			if (!value)
+				continue;
+			if (value & LSM_SLOT_TOUCHED) {
+				atomic_compare_exchange_strong(&bucket->slots[i], &value, value & ~LSM_SLOT_TOUCHED);
+				continue;
+			}
+			ret = lsm_index_lock(index, stripe);
+			if (ret)
+				return ret;
+			if (atomic_load_explicit(&bucket->slots[i], memory_order_relaxed) == value &&
+			    lsm_identify(table->lsm, value & LSM_SLOT_INDEX, &handle, &place) == LSM_FOUND &&
+			    place.object.table == table->id) {
+				probe.slot = &bucket->slots[i];
+				version = 0;
+				ret = take_away(table, stripe, &probe, handle, 0, &version);
+				if (!ret) {
+					bytes += lsmem_entry_size(place.object.length);
+					++*evicted;
+				}
+			}
+			lsm_index_unlock(index, stripe);
+			if (ret && ret != -ENOENT)
+				return ret;
+		}
+	}
+	return bytes;
+}
+
+ssize_t lsm_table_evict(struct lsm_table *table, size_t bytes, uint64_t *evicted)
+{
+	struct lsm_index *index = table->index;
+	uint64_t hand, passes, buckets = 0, gone = 0;
+	uint32_t stripe, number, i;
+	size_t given = 0;
+	ssize_t ret = 0;
+
+	if (!index->owner)
+		return -EBADF;
+	if (!lsm_windows_here(table->lsm))
+		return -ECHILD;
+	for (i = 0; i < LSM_STRIPES; i++) {
+		number = lsm_shape_buckets(atomic_load_explicit(&index->stripes[i].shape, memory_order_relaxed));
+		if (number > buckets)
+			buckets = number;
+	}
+	if (buckets > index->buckets_max)
+		buckets = index->buckets_max;
+	for (passes = 0; given < bytes && passes < 2 * buckets * LSM_STRIPES; passes++) {
+		hand = atomic_fetch_add_explicit(&index->header->hand, 1, memory_order_relaxed) %
+		       (buckets * LSM_STRIPES);
+		stripe = (uint32_t)(hand % LSM_STRIPES);
+		number = (uint32_t)(hand / LSM_STRIPES);
+		if (number >= lsm_shape_buckets(atomic_load_explicit(&index->stripes[stripe].shape,
+								     memory_order_relaxed)))
+			continue;
+		ret = evict_bucket(table, stripe, number, &gone);
+		if (ret < 0)
+			break;
+		given += (size_t)ret;
+	}
+	atomic_fetch_add_explicit(&index->header->evicted, gone, memory_order_relaxed);
+	if (evicted)
+		*evicted = gone;
+	return ret < 0 && !given ? ret : (ssize_t)given;
+}
+
+int lsm_table_stat(struct lsm_table *table, struct lsm_table_stat *stat)
+{
+	if (!lsm_windows_here(table->lsm))
+		return -ECHILD;
+	*stat = (struct lsm_table_stat){
+		.items = lsm_index_items(table->index),
+		.index_bytes = lsm_index_memory(table->index),
+		.evicted = atomic_load_explicit(&table->index->header->evicted, memory_order_relaxed),
+	};
+	return 0;
+}
