@@ -26,8 +26,8 @@
  *	COPIED	final: it has the bit of each entry that lived at the cut and lives, so nothing is saved
  *
  * LOCK is held by who writes to the chunk, for less than a microsecond and without being preempted: tasks alone
- * take it, so no interrupt waits for what it has interrupted.  COPIED is stored with release, after the loads of
- * the live bitmap, and loaded with acquire, before a bit of it is cleared (tests/litmus/snapshot-copy.litmus).
+ * take it, so no interrupt waits for what it has interrupted.  Who clears a bit has held it before, whatever the
+ * state: the chunk is copied before the bit is cleared, or has it saved (tests/litmus/snapshot-copy.litmus).
  */
 #include <linux/bit_spinlock.h>
 #include <linux/mm.h>
@@ -124,8 +124,6 @@ void lsmem_livemap_save(const struct lsmem_livemap *livemap, const struct lsmem_
 
 	/* Later would be too late: the chunk may have been copied without it. */
 	WARN_ON_ONCE(!test_bit(bit, livemap->bits));
-	if (smp_load_acquire(chunk) & LSMEM_CHUNK_COPIED)	/* pairs with lsmem_livemap_copy_chunk() */
-		return;
 	bit_spin_lock(LSMEM_CHUNK_LOCK, chunk);
 	if (!(READ_ONCE(*chunk) & (LSMEM_CHUNK_BEGUN | LSMEM_CHUNK_COPIED))) {
 		memset(words, 0, LSMEM_CHUNK_BYTES);
@@ -167,7 +165,6 @@ void lsmem_livemap_copy_chunk(const struct lsmem_livemap *livemap, const struct 
 		if (any)
 			__set_bit(nr * LSMEM_CHUNK_SEGLETS + seglet, some);
 	}
-	/* Pairs with lsmem_livemap_save(): no bit is cleared before it was loaded. */
-	smp_store_release(chunk, READ_ONCE(*chunk) | LSMEM_CHUNK_COPIED);
+	WRITE_ONCE(*chunk, READ_ONCE(*chunk) | LSMEM_CHUNK_COPIED);
 	__bit_spin_unlock(LSMEM_CHUNK_LOCK, chunk);
 }

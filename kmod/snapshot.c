@@ -14,7 +14,7 @@
  *
  * So a bit in the copy leads to each object that lived at V, and to entries with higher versions, which
  * the reader drops.  Two entries of an object with versions up to V have no bits: one of them was dead at V,
- * by a change with a version up to V, which has cleared its bit before the copy and sets none in it.
+ * by a change with a version up to V, which has cleared its bit before the copy and saves none in it.
  *
  * Which writers see the cut: handles.cut is CHOOSING while V is chosen, for a few instructions with
  * interrupts off, and who takes a version waits.  The cut stores CHOOSING and where the copy is, then reads
