@@ -37,6 +37,8 @@
 
 #include "livemap.h"
 
+#define LSMEM_COPY_ORDER	6	/* of the pages of a copy that are taken together */
+
 /* Bits of the state of a chunk. */
 #define LSMEM_CHUNK_LOCK	0
 #define LSMEM_CHUNK_BEGUN	BIT(1)
@@ -64,14 +66,34 @@ void lsmem_livemap_destroy(struct lsmem_livemap *livemap)
 	vfree(livemap->bits);
 }
 
+/* Take some pages of a copy: neighbours where there are some, whose mapping costs less.  Returns how many. */
+static u32 lsmem_livemap_copy_get(struct lsmem_livemap_copy *copy, u32 wanted, gfp_t gfp)
+{
+	const gfp_t at_hand = (gfp & ~(__GFP_DIRECT_RECLAIM | __GFP_RETRY_MAYFAIL)) | __GFP_NOWARN;
+	struct page *page = NULL;
+	u32 order = LSMEM_COPY_ORDER, i;
+
+	if (wanted >> order)
+		page = alloc_pages(at_hand, order);
+	if (page) {
+		split_page(page, order);
+	} else {
+		order = 0;
+		page = alloc_page(gfp);
+	}
+	for (i = 0; page && i < 1u << order; i++)
+		copy->pages[copy->nr_pages++] = page_address(page + i);
+	return i;
+}
+
 /**
  * lsmem_livemap_copy_init - take the memory of a copy
  * @copy: all zero; what to fill in
  * @livemap: to be copied
  * @gfp: of the memory, which is not filled with zeroes
  *
- * The bits are in single pages, which the kernel writes where it sees all memory: to map them together as
- * well would cost more than to copy them.
+ * The bits are in pages that the kernel writes where it sees all memory: to map them together once more would
+ * cost more than to copy them.
  *
  * Context: may sleep.
  * Return: 0 or -ENOMEM; the caller calls lsmem_livemap_copy_destroy() in both cases.
@@ -85,11 +107,8 @@ int lsmem_livemap_copy_init(struct lsmem_livemap_copy *copy, const struct lsmem_
 	if (!copy->chunks || !copy->pages)
 		return -ENOMEM;
 	while (copy->nr_pages < nr) {
-		unsigned long page = fatal_signal_pending(current) ? 0 : __get_free_page(gfp);
-
-		if (!page)
+		if (fatal_signal_pending(current) || !lsmem_livemap_copy_get(copy, nr - copy->nr_pages, gfp))
 			return -ENOMEM;
-		copy->pages[copy->nr_pages++] = (unsigned long *)page;
 		cond_resched();
 	}
 	return 0;
@@ -120,17 +139,19 @@ void lsmem_livemap_copy_destroy(struct lsmem_livemap_copy *copy)
 void lsmem_livemap_save(const struct lsmem_livemap *livemap, const struct lsmem_livemap_copy *copy, u64 bit)
 {
 	unsigned long *chunk = &copy->chunks[bit / LSMEM_CHUNK_BITS];
-	unsigned long *words = lsmem_livemap_chunk(copy, bit / LSMEM_CHUNK_BITS);
+	unsigned long *words = lsmem_livemap_chunk(copy, bit / LSMEM_CHUNK_BITS), state;
 
 	/* Later would be too late: the chunk may have been copied without it. */
 	WARN_ON_ONCE(!test_bit(bit, livemap->bits));
 	bit_spin_lock(LSMEM_CHUNK_LOCK, chunk);
-	if (!(READ_ONCE(*chunk) & (LSMEM_CHUNK_BEGUN | LSMEM_CHUNK_COPIED))) {
-		memset(words, 0, LSMEM_CHUNK_BYTES);
-		WRITE_ONCE(*chunk, READ_ONCE(*chunk) | LSMEM_CHUNK_BEGUN);
-	}
-	if (!(READ_ONCE(*chunk) & LSMEM_CHUNK_COPIED))
+	state = READ_ONCE(*chunk);
+	if (!(state & LSMEM_CHUNK_COPIED)) {
+		if (!(state & LSMEM_CHUNK_BEGUN)) {
+			memset(words, 0, LSMEM_CHUNK_BYTES);
+			WRITE_ONCE(*chunk, state | LSMEM_CHUNK_BEGUN);
+		}
 		__set_bit(bit % LSMEM_CHUNK_BITS, words);
+	}
 	__bit_spin_unlock(LSMEM_CHUNK_LOCK, chunk);
 }
 
