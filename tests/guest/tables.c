@@ -459,7 +459,9 @@ TEST_F(tables, many)
  * struct work - what a thread does
  * @table: of the thread
  * @nr: of the thread: keys below KEYS / 2 are its own, if their number modulo THREADS is @nr; the rest are of all
- * @stop: ends it
+ * @seed: of its random numbers
+ * @turns: operations
+ * @stop: ends a thread that has no end
  * @failed: an error, or -EUCLEAN
  * @own: serials of its own keys
  */
@@ -468,6 +470,7 @@ struct work {
 	uint32_t nr;
 	uint64_t seed;
 	uint64_t turns;
+	atomic_bool stop;
 	int failed;
 	uint32_t own[KEYS];
 };
@@ -535,6 +538,75 @@ TEST_F_TIMEOUT(tables, threads, 180)
 	}
 	EXPECT_STREQ("", inexact(self->table));
 	EXPECT_STREQ("", inexact(second));
+	lsm_table_close(second);
+	free(works);
+}
+
+/* Adds the same keys as the other threads, in the same order, and counts how often it was the first. */
+static void *adder(void *argument)
+{
+	struct work *work = argument;
+	uint64_t turn;
+	char key[32];
+	int ret;
+
+	for (turn = 0; turn < work->turns; turn++) {
+		ret = lsm_table_put(work->table, key, (size_t)sprintf(key, "%llu", (unsigned long long)turn),
+				    &work->nr, sizeof(work->nr), LSM_NEW, NULL);
+		work->own[0] += !ret;
+		if (ret && ret != -EEXIST)
+			work->failed = ret;
+	}
+	return NULL;
+}
+
+/* Looks up keys that are there all the time, while the index grows. */
+static void *looker(void *argument)
+{
+	struct work *work = argument;
+	uint32_t number = 0;
+
+	while (!work->failed && !atomic_load(&work->stop)) {
+		number = (number + 1) % 500;
+		if (get(work->table, number, NULL) != 1)
+			work->failed = -EUCLEAN;
+	}
+	return NULL;
+}
+
+TEST_F_TIMEOUT(tables, growing, 180)
+{
+	struct work *works = calloc(THREADS + 1, sizeof(*works)), *reader = &works[THREADS];
+	uint64_t turns = test_scaled(60000), added = 0;
+	pthread_t threads[THREADS + 1];
+	struct lsm_table_stat stat;
+	struct lsm_table *second;
+	uint32_t i;
+
+	ASSERT_TRUE(works);
+	ASSERT_EQ(0, lsm_table_open(self->store.lsm, TABLE, 0, &second));
+	for (i = 0; i < 500; i++)
+		ASSERT_EQ(0, put(self->table, i, 1, 0, NULL));
+	reader->table = self->table;
+	ASSERT_EQ(0, pthread_create(&threads[THREADS], NULL, looker, reader));
+	for (i = 0; i < THREADS; i++) {
+		works[i].table = i % 2 ? second : self->table;
+		works[i].nr = i;
+		works[i].turns = turns;
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, adder, &works[i]));
+	}
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		EXPECT_EQ(0, works[i].failed);
+		added += works[i].own[0];
+	}
+	atomic_store(&reader->stop, true);
+	pthread_join(threads[THREADS], NULL);
+	EXPECT_EQ(0, reader->failed);
+	/* Each was added once. */
+	EXPECT_EQ(turns, added);
+	ASSERT_EQ(0, lsm_table_stat(self->table, &stat));
+	EXPECT_EQ(turns + 500, stat.items);
 	lsm_table_close(second);
 	free(works);
 }
