@@ -26,8 +26,8 @@
  *	COPIED	final: it has the bit of each entry that lived at the cut and lives, so nothing is saved
  *
  * LOCK is held by who writes to the chunk, for less than a microsecond and without being preempted: tasks alone
- * take it, so no interrupt waits for what it has interrupted.  Who clears a bit has held it before, whatever the
- * state: the chunk is copied before the bit is cleared, or has it saved (tests/litmus/snapshot-copy.litmus).
+ * take it, so no interrupt waits for what it has interrupted.  A writer above V holds it before it clears the bit,
+ * whatever the state: the chunk was copied before, or has the bit saved (tests/litmus/snapshot-copy.litmus).
  */
 #include <linux/bit_spinlock.h>
 #include <linux/mm.h>
