@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A client of lsmemcached, for cached.sh: cached.py SOCKET mix|fill|check|flushed ITEMS SEED.
+"""A client of lsmemcached, for cached.sh and ../daemon/guest-cached.sh: cached.py SOCKET WHAT ITEMS SEED [FILE].
 
-mix: pipelines of random commands on several connections, each with its own keys; every answer has to be that of a
-model, which has a dictionary. fill: sets all items; check: they are there; flushed: none is.
+WHAT is mix: pipelines of random commands on several connections, each with its own keys; every answer has to be that
+of a model, which has a dictionary. fill: sets all items; check: they are there; flushed: none is. load: sets items
+over and over until the server is gone, and writes to FILE what was acknowledged; verify: that is there, or what was
+set after it.
 """
 
+import json
 import random
 import socket
 import sys
@@ -202,10 +205,67 @@ def lines(path: str, items: int, seed: int, what: str) -> None:
     model.run()
 
 
+def version_value(item: int, version: int) -> bytes:
+    return random.Random(f"{item} {version}").randbytes(version * 37 % 2000)
+
+
+def load(path: str, items: int, seed: int, file: str) -> None:
+    """The versions are consecutive: sent[item] is the last that was sent, acked[item] that was acknowledged."""
+    dice, connection = random.Random(seed), connect(path)
+    replies = connection.makefile("rb")
+    sent, acked = [0] * items, [0] * items
+    try:
+        while True:
+            batch = [dice.randrange(items) for _ in range(dice.randint(1, PIPELINE))]
+            request = b""
+            versions = []
+            for item in batch:
+                sent[item] += 1
+                versions.append(sent[item])
+                value = version_value(item, sent[item])
+                request += b"set load-%d %d 0 %d\r\n%s\r\n" % (item, sent[item], len(value), value)
+            connection.sendall(request)
+            for item, version in zip(batch, versions):
+                line = replies.readline()
+                if not line:
+                    raise ConnectionError
+                if line != b"STORED\r\n":
+                    sys.exit(f"{line!r}")
+                acked[item] = version
+    except (ConnectionError, TimeoutError):
+        pass
+    with open(file, "w", encoding="ascii") as out:
+        json.dump({"sent": sent, "acked": acked}, out)
+    print(sum(acked))
+
+
+def verify(path: str, items: int, file: str) -> None:
+    connection = connect(path)
+    replies = connection.makefile("rb")
+    with open(file, encoding="ascii") as source:
+        known = json.load(source)
+    for item in range(items):
+        connection.sendall(b"get load-%d\r\n" % item)
+        words = replies.readline().split()
+        version = 0
+        if words[0] == b"VALUE":
+            version, length = int(words[2]), int(words[3])
+            if replies.read(length) != version_value(item, version):
+                sys.exit(f"item {item}: the value is not that of version {version}")
+            replies.readline()
+            replies.readline()
+        if not known["acked"][item] <= version <= known["sent"][item]:
+            sys.exit(f"item {item}: version {version}, acknowledged {known['acked'][item]}, sent {known['sent'][item]}")
+
+
 def main() -> None:
     path, what, items, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     if what == "mix":
         mix(path, items, seed)
+    elif what == "load":
+        load(path, items, seed, sys.argv[5])
+    elif what == "verify":
+        verify(path, items, sys.argv[5])
     else:
         lines(path, items, seed, what)
 

@@ -69,6 +69,8 @@ memcached_test()
 	(
 		cd "$scratch/memcached" || exit 1
 		echo 0 >tables
+		# maxconns opens more connections than it may have descriptors
+		ulimit -n 4096
 		LSMEM_CACHED=$cached LSMEM_STORE=/dev/$store timeout 300 perl "t/$1.t"
 	) || ret=$?
 	# A server that its test has not waited for can have the store open for a moment
