@@ -9,6 +9,7 @@ set -u
 here=$(dirname "$(readlink -f "$0")")
 cached=$top/tools/cached/lsmemcached
 memcached=$top/tests/bench/build/memcached
+python=${LSMEM_PYTHON:-$HOME/.cache/lsmem/python/bin/python3}
 seed=${LSMEM_SEED:-$RANDOM}
 scale=${LSMEM_SCALE:-100}
 server=
@@ -142,6 +143,23 @@ wanted='give a size' ok 'items that are too large' refuses -I 2m
 wanted='there is no UDP' ok 'UDP' refuses -U 1
 wanted='lsmemctl create' ok 'no store' refuses --store /dev/lsmem-none
 store_destroy
+
+# The tests of a client in Python. test_misc wants cache_memlimit: the store has its size
+pymemcache=$("$python" -c 'import pytest, pymemcache.test; print(pymemcache.test.__path__[0])' 2>/dev/null)
+if [ -n "$pymemcache" ]; then
+	ip link set lo up
+	store_create --size 256M
+	"$cached" --store "/dev/$store" -l 127.0.0.1 -p 11311 2>"$scratch/err" &
+	server=$!
+	ok 'the server listens on TCP' timeout 30 bash -c 'until (exec 3<>/dev/tcp/127.0.0.1/11311) 2>/dev/null; do
+		sleep 0.05; done'
+	ok 'tests of pymemcache' timeout 300 "$python" -B -m pytest -q -W ignore -p no:cacheprovider -c /dev/null \
+		"$pymemcache/test_integration.py" --server 127.0.0.1 --port 11311 -k 'not test_misc'
+	server_end TERM
+	store_destroy
+else
+	echo '# no pymemcache: its tests are left out'
+fi
 
 [ -e "$memcached/made" ] || { echo "# no memcached when the tests were built: its own tests are left out"; tap_end; exit; }
 mkdir "$scratch/memcached"

@@ -83,7 +83,7 @@ bool connection_receive(struct cached_connection *connection)
 	size_t bytes = connection->need > IN_BYTES ? connection->need : IN_BYTES;
 	ssize_t got;
 
-	if (used == connection->in_size && bytes <= used)
+	if (bytes <= used)
 		bytes = 2 * used;
 	if (!used && connection->in_size > KEEP_BYTES && bytes <= IN_BYTES) {
 		free(connection->in - HEADROOM);

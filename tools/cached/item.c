@@ -17,6 +17,7 @@
 
 #define EVICT_LEAST	(1u << 20)	/* bytes, so that writers seldom have to evict */
 #define EVICT_TRIES	8u
+#define NEW_TRIES	1000u
 #define FLUSH_KEY_BYTES	(CACHED_KEY_MAX + 1)
 #define MONTH		(60 * 60 * 24 * 30)	/* seconds; larger times of clients are absolute */
 #define NUMBER_DIGITS	20u
@@ -127,15 +128,15 @@ bool item_retire(struct cached_counters *counters, const char *key, size_t key_l
 	return true;
 }
 
-/* Reads the header alone.  Return: false: there is no such item. */
+/* Reads the header alone.  What has none is removed.  Return: false: there is no such item. */
 static bool peek(struct cached_worker *worker, const char *key, size_t key_length, struct cached_header *header,
 		 struct lsm_item *item)
 {
 	ssize_t got = lsm_table_get(cached.table, key, key_length, header, sizeof(*header), item);
 
-	if (got < (ssize_t)sizeof(*header))
+	if (got < 0)
 		return false;
-	if (item_is_live(header))
+	if (got == sizeof(*header) && item_is_live(header))
 		return true;
 	item_retire(&worker->counters, key, key_length, item);
 	return false;
@@ -154,8 +155,12 @@ bool item_read(struct cached_worker *worker, const char *key, size_t key_length,
 {
 	ssize_t got = lsm_table_get(cached.table, key, key_length, worker->large, CACHED_OBJECT_MAX, &view->item);
 
-	if (got < (ssize_t)sizeof(view->header))
+	if (got < 0)
 		return false;
+	if (got < (ssize_t)sizeof(view->header)) {
+		item_retire(&worker->counters, key, key_length, &view->item);
+		return false;
+	}
 	memcpy(&view->header, worker->large, sizeof(view->header));
 	view->data = worker->large + sizeof(view->header);
 	view->length = (size_t)got - sizeof(view->header);
@@ -280,6 +285,7 @@ static enum cached_result put_change(struct cached_worker *worker, const struct 
 static enum cached_result store_new(struct cached_worker *worker, struct cached_change *change)
 {
 	struct cached_header header;
+	unsigned int tries = 0;
 	struct lsm_item item;
 
 	while (!peek(worker, change->key, change->key_length, &header, &item)) {
@@ -287,6 +293,9 @@ static enum cached_result store_new(struct cached_worker *worker, struct cached_
 
 		if (result != ITEM_NOT_STORED)
 			return result;
+		/* Another client put it, or what is there cannot be removed */
+		if (tries++ == NEW_TRIES)
+			return ITEM_FAILED;
 	}
 	access_note(&item, worker->now);
 	return ITEM_NOT_STORED;

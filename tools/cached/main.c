@@ -10,6 +10,8 @@
 
 #include "cached.h"
 
+#define OTHER_DESCRIPTORS	64u	/* of the store, sockets, signals */
+
 struct cached cached = {
 	.evicting = PTHREAD_MUTEX_INITIALIZER,
 	.flushing = PTHREAD_MUTEX_INITIALIZER,
@@ -58,20 +60,33 @@ static int store_open(void)
 	return ret ? store_error("cannot make changes durable", ret) : 0;
 }
 
-/* As many descriptors as connections, and some */
-static void raise_limit(void)
+/* As many descriptors as connections, and some; if there cannot be as many, fewer connections */
+static int raise_limit(void)
 {
+	rlim_t others = OTHER_DESCRIPTORS + 2 * cached.options.threads, wanted = cached.options.connections + others;
 	struct rlimit limit;
-	rlim_t wanted = cached.options.connections + 64 + 4 * cached.options.threads;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
-		return;
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return -1;
+	if (limit.rlim_cur >= wanted)
+		return 0;
 	limit.rlim_cur = wanted;
 	if (limit.rlim_max < wanted)
 		limit.rlim_max = wanted;
-	if (setrlimit(RLIMIT_NOFILE, &limit))
-		fprintf(stderr, "lsmemcached: -c %u: the limit of descriptors is lower: %s\n",
-			cached.options.connections, strerror(errno));
+	if (!setrlimit(RLIMIT_NOFILE, &limit))
+		return 0;
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_max <= others) {
+		fprintf(stderr, "lsmemcached: -c %u, -t %u: the limit of descriptors is too low, see ulimit -n\n",
+			cached.options.connections, cached.options.threads);
+		return -1;
+	}
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	if (cached.options.connections > limit.rlim_max - others)
+		cached.options.connections = (unsigned int)(limit.rlim_max - others);
+	fprintf(stderr, "lsmemcached: the limit of descriptors is low: %u connections at most, see ulimit -n\n",
+		cached.options.connections);
+	return 0;
 }
 
 static void block_signals(void)
@@ -138,9 +153,8 @@ int main(int argc, char **argv)
 	if (ret)
 		return ret < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	block_signals();
-	raise_limit();
 	cached.started = item_now();
-	if (store_open() || listen_open() || write_pidfile())
+	if (raise_limit() || store_open() || listen_open() || write_pidfile())
 		return EXIT_FAILURE;
 	ret = start();
 	if (ret) {

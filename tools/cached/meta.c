@@ -211,7 +211,7 @@ static bool create(struct cached_connection *connection, const struct cached_met
 		.mode = ITEM_ADD, .key = meta->key, .key_length = meta->key_length, .data = value + sizeof(value),
 		.expires = meta->create_expires, .state = ITEM_WON | (has(meta, 'b') ? ITEM_BINARY : 0),
 	};
-	struct cached_view view = { .length = 0 };
+	struct cached_view view = { .data = change.data };
 	enum cached_result result = item_store(worker, &change);
 
 	if (result == ITEM_NOT_STORED)
