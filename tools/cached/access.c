@@ -9,12 +9,14 @@
 
 #define PLACES	(1u << 16)
 
-/* Above: the second; below: a mark of the item and its version */
+/* Above: the second; below: half of a mark of the item and its version */
 static uint64_t places[PLACES];
 
 static uint64_t mark(const struct lsm_item *item)
 {
-	return (item->handle ^ item->version << 20) * 0x9e3779b97f4a7c15u;
+	uint64_t mixed = (item->handle ^ item->version << 20) * 0x9e3779b97f4a7c15u;
+
+	return mixed ^ mixed >> 32;
 }
 
 /**

@@ -149,7 +149,10 @@ static void send_item(struct cached_connection *connection, const struct cached_
 {
 	bool with_value = has(meta, 'v'), sent = view->header.state & ITEM_WON && !won;
 	char *start = connection_room(connection, ANSWER_BYTES + view->length), *at = start;
-	uint32_t read = access_last(&view->item), now = connection->worker->now, expires = before;
+	/* One that was just made has no handle yet */
+	uint32_t read = view->item.handle ? access_last(&view->item) : 0;
+	uint32_t now = connection->worker->now, expires = before;
+	bool was_read = read;
 	unsigned int i;
 
 	if (!start)
@@ -180,7 +183,7 @@ static void send_item(struct cached_connection *connection, const struct cached_
 			at = put_flag_number(at, 'l', now > read ? now - read : 0);
 			break;
 		case 'h':
-			at = put_flag_number(at, 'h', access_last(&view->item) != 0);
+			at = put_flag_number(at, 'h', was_read);
 			break;
 		default:
 			at = put_copied(at, meta, token, view->header.state & ITEM_BINARY);
@@ -198,7 +201,7 @@ static void send_item(struct cached_connection *connection, const struct cached_
 		at = put_end(at + view->length);
 	}
 	connection->out_end += (size_t)(at - start);
-	if (!has(meta, 'u'))
+	if (!has(meta, 'u') && view->item.handle)
 		access_note(&view->item, now);
 }
 

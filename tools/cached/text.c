@@ -112,14 +112,7 @@ bool text_data(struct cached_connection *connection, const char *after, size_t l
 		return false;
 	}
 	*sound = !memcmp(after + length, "\r\n", 2);
-	if (*sound) {
-		*used += length + 2;
-	} else {
-		/* What follows is taken for a command if it comes after the end of a line */
-		const char *end = memchr(after + length, '\n', left - length);
-
-		*used += end ? (size_t)(end + 1 - after) : length + 2;
-	}
+	*used += length + 2;
 	return true;
 }
 
