@@ -10,6 +10,7 @@
  * Lock: store->mutex.
  */
 #include <linux/module.h>
+#include <linux/poll.h>
 
 #include "activate.h"
 #include "block.h"
@@ -80,6 +81,7 @@ int lsmem_store_activate(struct lsmem_store *store)
 		__module_get(THIS_MODULE);
 		kobject_uevent(&store->dev.kobj, KOBJ_CHANGE);	/* it can be used from now on */
 	}
+	wake_up_poll(&store->activation, EPOLLIN | EPOLLRDNORM | EPOLLOUT | EPOLLWRNORM);
 	wake_up(&store->repl.events);
 	return 0;
 }

@@ -12,6 +12,7 @@
  */
 #include <linux/module.h>
 #include <linux/nospec.h>
+#include <linux/poll.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -669,6 +670,7 @@ static long lsmem_ioctl_query(void *context, void *arg)
 	*query = (struct lsmem_query){
 		.size = query->size,
 		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS | LSMEM_FEATURE_ATOMIC |
+			    LSMEM_FEATURE_POLL |
 			    (lsmem_pages_there() ? LSMEM_FEATURE_PAGES : 0) |
 			    (store->durable ? LSMEM_FEATURE_DURABLE : 0) |
 			    (store->tier.on ? LSMEM_FEATURE_TIER : LSMEM_FEATURE_SNAPSHOT) |
@@ -810,6 +812,16 @@ static int lsmem_chardev_fsync(struct file *file, loff_t start, loff_t end, int 
 	return lsmem_sync(store, 0);
 }
 
+/* A store that is active stays so while a file of it is open. */
+static __poll_t lsmem_chardev_poll(struct file *file, poll_table *wait)
+{
+	struct lsmem_client *client = file->private_data;
+	struct lsmem_store *store = client->store;
+
+	poll_wait(file, &store->activation, wait);
+	return lsmem_store_active(store) ? EPOLLIN | EPOLLRDNORM | EPOLLOUT | EPOLLWRNORM : 0;
+}
+
 static int lsmem_chardev_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	return lsmem_window_mmap_client(file->private_data, vma);
@@ -852,6 +864,7 @@ const struct file_operations lsmem_chardev_fops = {
 #ifdef CONFIG_IO_URING
 	.uring_cmd = lsmem_chardev_uring_cmd,
 #endif
+	.poll = lsmem_chardev_poll,
 	.mmap = lsmem_chardev_mmap,
 	.get_unmapped_area = LSMEM_GET_UNMAPPED_AREA,
 	.fsync = lsmem_chardev_fsync,

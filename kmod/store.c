@@ -304,6 +304,7 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	store->space.stall_ms = LSMEM_STALL_MS;
 	store->clock_base = ktime_get_ns();
 	generate_random_uuid(store->uuid);
+	init_waitqueue_head(&store->activation);
 	mutex_init(&store->mutex);
 	lsmem_faults_init(&store->faults);
 	INIT_LIST_HEAD(&store->node);

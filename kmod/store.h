@@ -85,6 +85,7 @@ struct gendisk;
  * @durable: has a daemon and backups
  * @charged: its memory is charged to a memory cgroup
  * @state: LSMEM_STATE_*; under @mutex, read with lsmem_store_active()
+ * @activation: wait queue of polls of its device (chardev.c)
  * @uuid: of its log; set when a daemon attaches
  * @mutex: see above
  * @node: in the set of stores; under lsmem_stores_lock, as @opens, @lingering, @sealed and @given
@@ -135,6 +136,7 @@ struct lsmem_store {
 	bool durable;
 	bool charged;
 	u32 state;
+	wait_queue_head_t activation;
 	u8 uuid[LSMEM_UUID_BYTES];
 	struct mutex mutex;
 	struct list_head node;

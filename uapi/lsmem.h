@@ -55,6 +55,7 @@ enum lsmem_store_state {
 #define LSMEM_FEATURE_ATOMIC	(1ull << 7)	/* LSMEM_OPF_ATOMIC */
 #define LSMEM_FEATURE_INDEX	(1ull << 8)	/* LSMEM_OPF_INDEX */
 #define LSMEM_FEATURE_SHARED	(1ull << 9)	/* LSMEM_IOC_SHARED */
+#define LSMEM_FEATURE_POLL	(1ull << 10)	/* poll() waits until the store is active */
 
 /**
  * struct lsmem_query - LSMEM_IOC_QUERY: features and limits of kernel and store

@@ -128,6 +128,7 @@ int lsmem_test_store(struct kunit *test, const struct lsmem_test_shape *shape)
 	mutex_init(&store->mutex);
 	mutex_init(&store->views.lock);
 	INIT_LIST_HEAD(&store->views.clients);
+	init_waitqueue_head(&store->activation);
 	init_waitqueue_head(&store->space.wait);
 	init_waitqueue_head(&store->repl.acks);
 	init_waitqueue_head(&store->plan.work);

@@ -106,7 +106,7 @@ ok 'killed: nothing is left' gone
 # What cannot be done
 shim_store=/dev/none run with "$python" -c 'print(len(bytearray(4 << 20)))'
 is 'no store: it runs' "$(cat "$scratch/out")" 4194304
-ok 'no store: says which' grep -q '/dev/none: the store cannot be opened: No such file' "$scratch/err"
+ok 'no store: says which' grep -q '/dev/none: the store cannot be opened: no such store' "$scratch/err"
 shim_store='' run with true
 ok 'no name: says so' grep -q 'LSMEM_PRELOAD_STORE is not set' "$scratch/err"
 least=7X run with true

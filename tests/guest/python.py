@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import Any, Callable, Optional
 
-from pylib import ORDER, REPO, Tap, orders, revoked, run, store_made, wait_until
+from pylib import ORDER, REPO, Tap, attribute, orders, revoked, run, store_made, wait_until
 
 import duckdb
 import numpy as np
@@ -79,6 +79,79 @@ def test_objects(tap: Tap, store: lsmem.Store) -> None:
         tap.check("a closed store is told", False)
     except ValueError as error:
         tap.same("a closed store is told", str(error), "the store is closed")
+
+
+def test_parts(tap: Tap, store: lsmem.Store) -> None:
+    """Changes of parts, and by version."""
+    handle, first = store.alloc(b"abcdef")
+    version = store.write(handle, b"XY", 8)
+    tap.same("written behind the end", store.get(handle)[:2], (b"abcdef\0\0XY", version))
+    tap.same("appended", store.append(handle, bytearray(b"Z"), expect=version)[0], 10)
+    store.truncate(handle, 3)
+    tap.same("cut", store.read(handle), b"abc")
+    tap.check("beyond the largest", bool(fails(lambda: store.write(handle, b"x", 1 << 20), errno.EFBIG)))
+    store.truncate(handle, 24)
+    tap.same("sums", (store.add(handle, "i64@8", -5), store.add(handle, "i64@8", 2), store.add(handle, "f64@16", 0.5)),
+             (-5, -3, 0.5))
+    tap.check("a sum beyond the type", bool(fails(lambda: store.add(handle, "u32@8", 1 << 33), errno.EOVERFLOW)))
+    tap.same("exchanged", (store.compare_exchange(handle, 0, b"ab", b"AB"), store.read(handle, 3)), (b"ab", b"ABc"))
+    tap.same("not exchanged: what is there", (store.compare_exchange(handle, 0, b"ab", b"xy"), store.read(handle, 3)),
+             (b"AB", b"ABc"))
+    version = store.get(handle, 0).version
+    error = fails(lambda: store.replace(handle, b"old", older=version), errno.EILSEQ)
+    tap.check("not older: refused, with the version, in words of the library",
+              bool(error and error.version == version and "version than the caller allows" in str(error)), str(error))
+    tap.check("older", store.replace(handle, b"new", older=version + 1) > version)
+    tap.check("not newer", bool(fails(lambda: store.free(handle, newer=1 << 62), errno.EILSEQ)))
+    for arguments in ({"older": 1, "newer": 1}, {"elder": 1}):
+        try:
+            store.free(handle, **arguments)  # type: ignore[arg-type]
+            tap.check(f"{arguments} is refused", False)
+        except (TypeError, ValueError):
+            tap.check(f"{arguments} is refused", store.read(handle) == b"new")
+    seen: list[bytes] = []
+
+    def change(data: bytes) -> bytes:
+        seen.append(data)
+        if len(seen) < 3:
+            store.append(handle, b"!")
+        return data + b"?"
+    store.update(handle, change)
+    tap.same("by a function, again when it is too late", (store.read(handle), seen),
+             (b"new!!?", [b"new", b"new!", b"new!!"]))
+    store.free(handle, newer=first)
+    tap.check("newer: freed", bool(fails(lambda: store.write(handle, b"x"), errno.ESTALE)))
+
+
+def test_large(tap: Tap, store: lsmem.Store) -> None:
+    """A large object."""
+    used = store.stat()["handles_used"]
+    large, content = store.make_large(part=1 << 16, table=8), bytearray(random.Random(2).randbytes(3 << 20))
+    large.append(content[:100000])
+    offset, version = large.append(content[100000:])
+    tap.same("large: appended", (offset, store.large(large.handle).read() == content), (100000, True))
+    content[70000:70005] = b"wrote"
+    large.write(b"wrote", 70000, expect=version)
+    tap.check("large: written", large.read(200000, 60000) == content[60000:260000])
+    error = fails(lambda: large.write(b"x", expect=version), errno.EILSEQ)
+    tap.check("large: another version", bool(error and error.version == large.attributes.version))
+    tap.same("large: attributes", large.attributes[1:], (3 << 20, 1 << 16, 8))
+    tap.same("large: nothing to sweep", store.sweep_large(8), lsmem.Report(1, 48, 0, 0, 0))
+    large.free()
+    tap.same("large: freed", store.stat()["handles_used"], used)
+
+
+def test_names(tap: Tap, name: str) -> None:
+    """Stores by name and uuid, and waiting for them."""
+    lsmem.wait_active(f"/dev/{name}")
+    attribute(name, "given_name").write_text("python")
+    for path in ("name:python", f"uuid:{attribute(name, 'uuid').read_text().strip()}"):
+        lsmem.wait_active(path, 0)
+        with lsmem.open(path) as store:
+            tap.same(path.partition(":")[0], os.path.realpath(f"/proc/self/fd/{store.fileno()}"), f"/dev/{name}")
+    attribute(name, "given_name").write_text("\n")
+    tap.check("no such name", bool(fails(lambda: lsmem.open("name:python"), errno.ENOENT)))
+    tap.check("waiting in vain", bool(fails(lambda: lsmem.wait_active("name:python", 0.05), errno.ETIMEDOUT)))
 
 
 def test_changes(tap: Tap, store: lsmem.Store) -> None:
@@ -400,6 +473,9 @@ def main() -> int:
     with store_made("128M", OBJECTS + ACCOUNTS + 2000) as name:
         with lsmem.open(f"/dev/{name}") as store:
             test_objects(tap, store)
+            test_parts(tap, store)
+            test_large(tap, store)
+            test_names(tap, name)
             test_changes(tap, store)
             test_many(tap, store)
             content = Content(store, seed)

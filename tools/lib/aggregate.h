@@ -120,4 +120,33 @@ static inline uint32_t lsm_type_bytes(uint32_t type)
 	return type == LSM_U32 ? 4 : 8;
 }
 
+static inline union lsm_value lsm_value_read(uint32_t type, const uint8_t *from)
+{
+	return lsm_key_value(type, lsm_key(type, from));
+}
+
+static inline void lsm_value_write(uint32_t type, uint8_t *to, union lsm_value value)
+{
+	__le64 wide = __cpu_to_le64(value.u64);
+
+	/* The lower half comes first. */
+	memcpy(to, &wide, lsm_type_bytes(type));
+}
+
+/* An integer, so wide that a sum with another does not overflow. */
+static inline __int128 lsm_value_wide(uint32_t type, union lsm_value value)
+{
+	return type == LSM_I64 ? (__int128)value.i64 : (__int128)value.u64;
+}
+
+/* The reverse. False: @wide is beyond the type. */
+static inline bool lsm_value_set(uint32_t type, __int128 wide, union lsm_value *value)
+{
+	__int128 low = type == LSM_I64 ? INT64_MIN : 0, high = type == LSM_I64 ? INT64_MAX :
+		       type == LSM_U32 ? UINT32_MAX : UINT64_MAX;
+
+	value->i64 = (int64_t)wide;
+	return wide >= low && wide <= high;
+}
+
 #endif

@@ -58,6 +58,7 @@ enum lsm_map {
  * @owners: one for each view slot
  * @touched: of a tiered store: a bit for each handle that was read; NULL: none is to be set
  * @vector_max: most operations in one LSMEM_IOC_VECTOR
+ * @durable: LSM_DURABLE if the store is durable; else 0
  * @group_max: most operations in one with LSM_ATOMIC; 0: there is none
  * @call: makes the ioctl; tests replace it
  * @private: data of @call
@@ -84,6 +85,7 @@ struct lsm {
 	struct lsm_owner *owners;
 	uint64_t *touched;
 	uint32_t vector_max;
+	uint32_t durable;
 	uint32_t group_max;
 	int (*call)(struct lsm *lsm, unsigned long request, void *argument);
 	void *private;
@@ -142,6 +144,9 @@ int lsm_index_read(struct lsm *lsm, uint64_t index, void *data, uint32_t length,
 		   struct lsm_object *object);
 int lsm_kernel_read(struct lsm *lsm, uint64_t handle, void *data, uint32_t length,
 		    uint32_t offset, struct lsm_object *object);
+int lsm_change_by_rule(struct lsm *lsm, uint64_t handle, bool frees, const void *data, size_t length,
+		       unsigned int flags, uint64_t *version);
+int lsm_path_in(const char *class, const char *store, char *path, size_t size);
 
 enum lsm_locate lsm_locate(const struct lsm *lsm, uint64_t handle, struct lsm_place *place);
 bool lsm_place_unchanged(const struct lsm *lsm, uint64_t handle, const struct lsm_place *place);

@@ -38,10 +38,12 @@ struct lsm;
 #define LSM_RDONLY		(1u << 0)	/* open for reading; no views */
 #define LSM_NO_WINDOWS		(1u << 1)	/* map nothing, read by system call */
 
-/* lsm_alloc(), lsm_replace(), lsm_free(), lsm_vector() */
+/* lsm_alloc(), lsm_replace(), lsm_free(), lsm_vector(), lsm_update() and others */
 #define LSM_DURABLE		LSMEM_OPF_DURABLE /* return when it is durable: see LSMEM_OPF_DURABLE */
 #define LSM_EXPECT		LSMEM_OPF_EXPECT  /* only if *version is the present one */
 #define LSM_ATOMIC		LSMEM_OPF_ATOMIC  /* lsm_vector(): all operations or none */
+#define LSM_OLDER		(1u << 14)	/* not of lsm_vector(): only if the present one is older than *version */
+#define LSM_NEWER		(1u << 15)	/* likewise: only if it is newer */
 #define LSM_TABLE(id)		((uint32_t)(id) << 16) /* lsm_alloc(), lsm_pages_create(): table id, 0..4095 */
 
 /* lsm_pages_create(), lsm_pool_create(), lsm_array_create() */
@@ -81,12 +83,12 @@ struct lsm_view {
 
 /**
  * lsm_open() - open a store and map its windows
- * @path: device node of an object store, NULL for LSM_DEFAULT_STORE
+ * @path: an object store, as for lsm_path()
  * @flags: LSM_RDONLY, LSM_NO_WINDOWS
  * @lsm: out
  *
- * Return: 0; -ENOENT, -EACCES .. as open(2); -ENOTTY: not an object store;
- * -EAGAIN: the store is not active (no daemon has recovered or formatted it yet);
+ * Return: 0; -ENOENT, -EACCES .. as open(2); as lsm_path(); -ENOTTY: not an object store;
+ * -EAGAIN: the store is not active (no daemon has recovered or formatted it yet): lsm_wait_active();
  * -EPROTO: this library does not know the ABI of the kernel; -ENOMEM.
  *
  * With LSM_NO_WINDOWS a store that is being recovered can be opened: lsm_read() reads what is loaded
@@ -135,14 +137,16 @@ int lsm_alloc(struct lsm *lsm, const void *data, size_t length, unsigned int fla
  * @handle: object
  * @data: new bytes
  * @length: 1 .. 1 MiB
- * @flags: LSM_DURABLE, LSM_EXPECT
- * @version: in, with LSM_EXPECT: the expected version; out: the present version; may be NULL without
- *	LSM_EXPECT
+ * @flags: LSM_DURABLE, and one of LSM_EXPECT, LSM_OLDER, LSM_NEWER
+ * @version: in, with one of these: the version that the present one must be, or be older or newer than; out: the
+ *	present version; may be NULL without them
+ *
+ * With LSM_OLDER and LSM_NEWER it reads the version, and begins again if it has changed since.
  *
  * Readers see the old bytes or the new ones, never a mixture.
  *
- * Return: 0; -ENOENT: the handle was never given out; -ESTALE: the object was freed; -EILSEQ:
- * LSM_EXPECT, and @version, which is now the present one, was not expected; and as lsm_alloc().
+ * Return: 0; -ENOENT: the handle was never given out; -ESTALE: the object was freed; -EILSEQ: nothing
+ * is changed because of LSM_EXPECT, LSM_OLDER or LSM_NEWER, and @version is the present one; and as lsm_alloc().
  */
 int lsm_replace(struct lsm *lsm, uint64_t handle, const void *data, size_t length,
 		unsigned int flags, uint64_t *version);
@@ -151,8 +155,8 @@ int lsm_replace(struct lsm *lsm, uint64_t handle, const void *data, size_t lengt
  * lsm_free() - free an object; calls with its handle return -ESTALE from then on
  * @lsm: store
  * @handle: object
- * @flags: LSM_DURABLE, LSM_EXPECT
- * @version: as for lsm_replace()
+ * @flags: as for lsm_replace()
+ * @version: likewise
  *
  * Return: as lsm_replace().
  */
@@ -271,6 +275,325 @@ int lsm_vector(struct lsm *lsm, struct lsmem_op *ops, size_t nr, unsigned int fl
  * store is volatile.
  */
 int lsm_sync(struct lsm *lsm, uint32_t timeout_ms);
+
+/**
+ * lsm_strerror() - what an error of this library means
+ * @error: errno, negative as the functions return it, or positive
+ *
+ * Of all that a call can mean by it: lsm_replace() can only mean some of that, which is in its description.
+ *
+ * Return: a constant text, in English, without a full stop.
+ */
+const char *lsm_strerror(int error);
+
+/**
+ * lsm_path() - the device node of a store
+ * @store: a device node, "name:NAME" (a given name), "uuid:UUID" as sysfs has it, or NULL for LSM_DEFAULT_STORE
+ * @path: out: the node; a path that is given is copied, whether it exists or not
+ * @size: room at @path
+ *
+ * Names and uuids are looked up in sysfs, of object and block stores.
+ *
+ * Return: 0; -ENOENT: no store has the name or the uuid, or the module is not loaded; -EINVAL: they are empty;
+ * -ENAMETOOLONG: @size.
+ */
+int lsm_path(const char *store, char *path, size_t size);
+
+/**
+ * lsm_wait_active() - wait until a store is there and active
+ * @store: as for lsm_path()
+ * @timeout_ms: bound; 0: do not wait; negative: none
+ *
+ * A store that is there cannot be destroyed while this waits for its activation.  To wait together with other things,
+ * poll a descriptor of its node: it is readable when the store is active.
+ *
+ * Return: 0; -ETIMEDOUT; -EINTR: a signal; -EACCES, -ENOTTY ..: as lsm_open(); -EOPNOTSUPP: it is there and not active,
+ * and the kernel is too old for waiting; -EAFNOSUPPORT, -EPERM ..: it is not there, and the process may not open
+ * a socket of AF_NETLINK, by which it would be told.
+ */
+int lsm_wait_active(const char *store, int timeout_ms);
+
+/**
+ * lsm_allocv() - allocate an object with bytes from several places
+ * @lsm: store
+ * @iov: pieces, in order; @length of all as for lsm_alloc()
+ * @nr: pieces
+ * @flags: as for lsm_alloc()
+ * @handle: out, never 0
+ * @version: out, may be NULL
+ *
+ * The pieces are put together in memory first.
+ *
+ * Return: as lsm_alloc(); -ENOMEM.
+ */
+int lsm_allocv(struct lsm *lsm, const struct iovec *iov, size_t nr, unsigned int flags,
+	       uint64_t *handle, uint64_t *version);
+
+/**
+ * lsm_replacev() - replace an object with bytes from several places
+ * @lsm: store
+ * @handle: object
+ * @iov: pieces, as for lsm_allocv()
+ * @nr: pieces
+ * @flags: as for lsm_replace()
+ * @version: likewise
+ *
+ * Return: as lsm_replace(); -ENOMEM.
+ */
+int lsm_replacev(struct lsm *lsm, uint64_t handle, const struct iovec *iov, size_t nr,
+		 unsigned int flags, uint64_t *version);
+
+/*
+ * Changes of parts.  The kernel replaces an object as a whole, so these calls read it, change it in memory, and
+ * replace it if it still has the version that was read.  If another client was faster they begin again: there is no
+ * bound on that, but each time another client has succeeded.  Readers see the object as it was before the call
+ * or after it.  An object of 4 KiB costs little more than lsm_read() and lsm_replace(), one of 1 MiB is copied whole
+ * for each byte that is changed.
+ *
+ * @flags: LSM_DURABLE, and one of LSM_EXPECT, LSM_OLDER, LSM_NEWER, which are as for lsm_replace()
+ * @version: in, with one of these: the version that the present one is compared with; out: the present version, also
+ *	if nothing was changed because of what the object has; may be NULL without them
+ *
+ * Return: as lsm_read() and lsm_replace().  -ETIMEDOUT with LSM_DURABLE: changed, durability unknown.
+ */
+
+/**
+ * typedef lsm_change_fn - change an object in memory, for lsm_update()
+ * @context: of the caller
+ * @object: as it is
+ * @data: its bytes
+ * @room: at @data
+ * @length: in: of the object; out: 1 .. @room
+ *
+ * Return: 0: replace the object; a negative errno: leave it.  It can be called several times, each time with what the
+ * object has then.
+ */
+typedef int (*lsm_change_fn)(void *context, const struct lsm_object *object, void *data, size_t room,
+			     size_t *length);
+
+/**
+ * lsm_update() - change an object by a function of what it has
+ * @lsm: store
+ * @handle: object
+ * @more: bytes that the object may become longer; it has 1 MiB at most
+ * @change: the function
+ * @context: for @change
+ * @flags: see above
+ * @version: see above
+ *
+ * Return: 0; -EINVAL: also a length that @change has set; -ENOMEM; what @change returned; see above.
+ */
+int lsm_update(struct lsm *lsm, uint64_t handle, size_t more, lsm_change_fn change, void *context,
+	       unsigned int flags, uint64_t *version);
+
+/**
+ * lsm_write() - write to a part of an object, or behind its end
+ * @lsm: store
+ * @handle: object
+ * @data: new bytes
+ * @length: at least 1
+ * @offset: of the first; what is between the end of the object and @offset is filled with zeroes
+ * @flags: see above
+ * @version: see above
+ *
+ * Return: 0; -EFBIG: beyond 1 MiB; -EINVAL; -ENOMEM; see above.
+ */
+int lsm_write(struct lsm *lsm, uint64_t handle, const void *data, size_t length, uint32_t offset,
+	      unsigned int flags, uint64_t *version);
+
+/**
+ * lsm_append() - write behind the end of an object
+ * @lsm: store
+ * @handle: object
+ * @data: new bytes
+ * @length: at least 1
+ * @flags: see above
+ * @offset: out: of the first, the length of the object before; may be NULL
+ * @version: see above
+ *
+ * Return: as lsm_write().
+ */
+int lsm_append(struct lsm *lsm, uint64_t handle, const void *data, size_t length, unsigned int flags,
+	       uint32_t *offset, uint64_t *version);
+
+/**
+ * lsm_truncate() - set the length of an object
+ * @lsm: store
+ * @handle: object
+ * @length: at least 1; bytes behind the present end are zeroes
+ * @flags: see above
+ * @version: see above
+ *
+ * Return: as lsm_write().
+ */
+int lsm_truncate(struct lsm *lsm, uint64_t handle, size_t length, unsigned int flags, uint64_t *version);
+
+/**
+ * lsm_compare_exchange() - write to a part of an object if it has the bytes that are expected there
+ * @lsm: store
+ * @handle: object
+ * @offset: of the part
+ * @expected: bytes; out: if they differ, those that are there
+ * @desired: bytes
+ * @length: of both, at least 1
+ * @flags: see above
+ * @version: see above
+ *
+ * Return: 1: written, 0: they differ; -EINVAL: the object is too short; -ENOMEM; see above.
+ */
+int lsm_compare_exchange(struct lsm *lsm, uint64_t handle, uint32_t offset, void *expected,
+			 const void *desired, size_t length, unsigned int flags, uint64_t *version);
+
+union lsm_value;
+
+/**
+ * lsm_add() - add to a number in an object
+ * @lsm: store
+ * @handle: object
+ * @type: enum lsm_type of the number, which is little endian
+ * @offset: of the number
+ * @value: in: the amount, i64 or, of LSM_F64, f64; out: the sum, of @type
+ * @flags: see above
+ * @version: see above
+ *
+ * Return: 0; -EOVERFLOW: the sum is beyond the type; -EINVAL: the type, or the object is too short; -ENOMEM; see above.
+ */
+int lsm_add(struct lsm *lsm, uint64_t handle, uint32_t type, uint32_t offset, union lsm_value *value,
+	    unsigned int flags, uint64_t *version);
+
+/*
+ * Large objects: up to 32 GiB with parts of 256 KiB, and 128 GiB with the largest parts.  A large object is an index
+ * object, whose handle stands for it, and parts, which are objects of the same table.  It is read, written, and freed
+ * with these calls alone; its version is that of the index object.
+ *
+ * A write makes new parts, then replaces the index object, then frees the old parts.  So a reader, and what a crash
+ * leaves, has all of a write or nothing of it.  In a durable store each step is durable before the next one begins, and
+ * each write when it returns; LSM_DURABLE is not given.  A write that fails may take as much memory of the store as
+ * it would have written, until lsm_large_sweep().  Of two clients that write to one object at the same time, one begins
+ * again, as often as the other succeeds; a reader, too.
+ *
+ * @flags: 0 or LSM_EXPECT
+ * @version: in, with LSM_EXPECT: the expected version; out: the present version; may be NULL without LSM_EXPECT
+ */
+#define LSM_LARGE_PART_MIN	4096u
+#define LSM_LARGE_PART_MAX	(LSMEM_OBJECT_MAX - 32u)
+
+/**
+ * struct lsm_large - attributes of a large object
+ * @version: changes with each write
+ * @length: bytes
+ * @part: most bytes of a part
+ * @table: id given to lsm_large_create()
+ */
+struct lsm_large {
+	uint64_t version;
+	uint64_t length;
+	uint32_t part;
+	uint32_t table;
+};
+
+/**
+ * lsm_large_create() - make a large object without bytes
+ * @lsm: store
+ * @part: bytes of a part, LSM_LARGE_PART_MIN .. LSM_LARGE_PART_MAX; 0: 256 KiB.  A write copies what it leaves of the
+ *	first and the last part that it changes
+ * @flags: LSM_TABLE(id)
+ * @handle: out, never 0
+ *
+ * Return: 0; -EINVAL; as lsm_alloc().
+ */
+int lsm_large_create(struct lsm *lsm, uint32_t part, unsigned int flags, uint64_t *handle);
+
+/**
+ * lsm_large_read() - copy bytes of a large object
+ * @lsm: store
+ * @handle: of it
+ * @data: target; may be NULL if @length is 0
+ * @length: room at @data
+ * @offset: first byte wanted, at most the length
+ * @large: out, may be NULL
+ *
+ * The bytes are of one version.
+ *
+ * Return: bytes copied; -EBADMSG: the object is no large one; -EINVAL: @offset; -EUCLEAN: a part is missing; as
+ * lsm_read().
+ */
+ssize_t lsm_large_read(struct lsm *lsm, uint64_t handle, void *data, size_t length, uint64_t offset,
+		       struct lsm_large *large);
+
+/**
+ * lsm_large_write() - write to a large object, or behind its end
+ * @lsm: store
+ * @handle: of it
+ * @data: new bytes
+ * @length: at least 1
+ * @offset: of the first; what is between the end of the object and @offset is zeroes, which take no memory
+ * @flags: see above
+ * @version: see above
+ *
+ * Return: 0; -EFBIG: more parts than there can be; -EINVAL; -ENOMEM; -EBADMSG, -EUCLEAN: as lsm_large_read(); -EBUSY: new
+ * parts were not durable in time, and nothing is changed; -ETIMEDOUT: written, durability unknown; -EILSEQ, -ENOSPC ..:
+ * as lsm_replace().
+ */
+int lsm_large_write(struct lsm *lsm, uint64_t handle, const void *data, size_t length, uint64_t offset,
+		    unsigned int flags, uint64_t *version);
+
+/**
+ * lsm_large_append() - write behind the end of a large object
+ * @lsm: store
+ * @handle: of it
+ * @data: new bytes
+ * @length: at least 1
+ * @flags: see above
+ * @offset: out: of the first; may be NULL
+ * @version: see above
+ *
+ * Return: as lsm_large_write().
+ */
+int lsm_large_append(struct lsm *lsm, uint64_t handle, const void *data, size_t length, unsigned int flags,
+		     uint64_t *offset, uint64_t *version);
+
+/**
+ * lsm_large_free() - free a large object
+ * @lsm: store
+ * @handle: of it
+ * @flags: see above
+ * @version: see above
+ *
+ * The index object is freed first: what a crash leaves are parts for lsm_large_sweep().
+ *
+ * Return: 0; -ENOMEM; -EBADMSG: the object is no large one; as lsm_free().
+ */
+int lsm_large_free(struct lsm *lsm, uint64_t handle, unsigned int flags, uint64_t *version);
+
+/**
+ * struct lsm_large_report - what lsm_large_sweep() has found
+ * @objects: large objects
+ * @parts: that they have
+ * @orphans: parts that no object has, and that were freed
+ * @broken: large objects that lack a part, or name one of another object
+ * @unseen: objects that the scan has not seen: see struct lsm_scan_result, cold
+ */
+struct lsm_large_report {
+	uint64_t objects;
+	uint64_t parts;
+	uint64_t orphans;
+	uint64_t broken;
+	uint64_t unseen;
+};
+
+/**
+ * lsm_large_sweep() - free what writers that ended in the middle have left of large objects
+ * @lsm: store, opened for writing
+ * @table: of the large objects; an object that begins as a part does counts as one
+ * @report: out
+ *
+ * Other clients may read and write meanwhile.  To be called after a crash of the host or of a writer.  Takes 40 bytes
+ * of memory for each part.
+ *
+ * Return: 0; -EBADMSG: the owner of a part is no large object; as lsm_scan(), lsm_sync() and lsm_replace().
+ */
+int lsm_large_sweep(struct lsm *lsm, uint32_t table, struct lsm_large_report *report);
 
 /**
  * lsm_stat() - counters of the store

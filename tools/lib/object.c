@@ -89,6 +89,8 @@ int lsm_replace(struct lsm *lsm, uint64_t handle, const void *data, size_t lengt
 	};
 	int ret;
 
+	if (flags & (LSM_OLDER | LSM_NEWER))
+		return lsm_change_by_rule(lsm, handle, false, data, length, flags, version);
 	ret = set_source(&op, data, length);
 	if (ret)
 		return ret;
@@ -111,6 +113,8 @@ int lsm_free(struct lsm *lsm, uint64_t handle, unsigned int flags, uint64_t *ver
 	};
 	int ret;
 
+	if (flags & (LSM_OLDER | LSM_NEWER))
+		return lsm_change_by_rule(lsm, handle, true, NULL, 0, flags, version);
 	ret = set_version(&op, version);
 	if (ret)
 		return ret;

@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -181,17 +182,20 @@ static int map_windows(struct lsm *lsm, bool writable)
 int lsm_open(const char *path, unsigned int flags, struct lsm **out)
 {
 	struct lsmem_query query;
+	char node[PATH_MAX];
 	struct lsm *lsm;
 	int ret;
 
 	if (!out || flags & ~(LSM_RDONLY | LSM_NO_WINDOWS))
 		return -EINVAL;
+	ret = lsm_path(path, node, sizeof(node));
+	if (ret)
+		return ret;
 	lsm = calloc(1, sizeof(*lsm));
 	if (!lsm)
 		return -ENOMEM;
 	lsm->call = kernel_call;
-	lsm->fd = open(path ? path : LSM_DEFAULT_STORE,
-		       (flags & LSM_RDONLY ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+	lsm->fd = open(node, (flags & LSM_RDONLY ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (lsm->fd < 0) {
 		ret = -errno;
 		goto fail;
@@ -214,6 +218,7 @@ int lsm_open(const char *path, unsigned int flags, struct lsm **out)
 	}
 	lsm->handles_max = query.handles_max;
 	lsm->vector_max = query.features & LSMEM_FEATURE_VECTOR ? query.vector_max : 0;
+	lsm->durable = query.features & LSMEM_FEATURE_DURABLE ? LSM_DURABLE : 0;
 	lsm->group_max = query.features & LSMEM_FEATURE_ATOMIC ? query.group_max : 0;
 	if (query.features & LSMEM_FEATURE_WINDOWS && !(flags & LSM_NO_WINDOWS)) {
 		ret = map_windows(lsm, !(flags & LSM_RDONLY));

@@ -77,15 +77,7 @@ static bool is_real(const struct spreading *spreading)
 
 static union lsm_value read_value(const struct lsm_column *column, const uint8_t *object)
 {
-	return lsm_key_value(column->type, lsm_key(column->type, object + column->offset));
-}
-
-static void write_value(const struct lsm_column *column, uint8_t *object, union lsm_value value)
-{
-	__le64 wide = __cpu_to_le64(value.u64);
-
-	/* The lower half comes first. */
-	memcpy(object + column->offset, &wide, lsm_type_bytes(column->type));
+	return lsm_value_read(column->type, object + column->offset);
 }
 
 static double as_double(uint32_t type, union lsm_value value)
@@ -127,9 +119,7 @@ static bool change_integer(const struct spreading *spreading, const uint8_t *obj
 {
 	const struct lsm_spread *spread = spreading->spread;
 	uint32_t type = spread->column.type;
-	__int128 low = type == LSM_I64 ? INT64_MIN : 0, high = type == LSM_I64 ? INT64_MAX :
-		       type == LSM_U32 ? UINT32_MAX : UINT64_MAX;
-	__int128 now = type == LSM_I64 ? (__int128)value->i64 : (__int128)value->u64;
+	__int128 now = lsm_value_wide(type, *value);
 	uint64_t weight = 1;
 	long double scaled;
 
@@ -153,8 +143,7 @@ static bool change_integer(const struct spreading *spreading, const uint8_t *obj
 	default:
 		now += spread->amount.i64;
 	}
-	value->i64 = (int64_t)now;
-	return now >= low && now <= high;
+	return lsm_value_set(type, now, value);
 }
 
 /* Changes an object in memory. False: it is to stay as it is. */
@@ -166,7 +155,7 @@ static bool change(const struct spreading *spreading, uint8_t *object, struct sh
 	*share = (struct share){ 0 };
 	if (!(is_real(spreading) ? change_real : change_integer)(spreading, object, &value, share))
 		return false;
-	write_value(column, object, value);
+	lsm_value_write(column->type, object + column->offset, value);
 	return true;
 }
 

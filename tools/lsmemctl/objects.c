@@ -102,7 +102,7 @@ int ctl_objects_error(const char *name, int error)
 		ctl_error("%s has as many snapshots as it may have (limits/snapshots_max): try again", name);
 		break;
 	default:
-		ctl_system_error(error, "%s", name);
+		ctl_error("%s: %s", name, lsm_strerror(error));
 	}
 	return CTL_FAILED;
 }

@@ -247,7 +247,7 @@ static int print_result(const struct request *request, struct lsm_aggregate *agg
 		ret = make_top(request, aggregate, top);
 	}
 	if (ret) {
-		ctl_system_error(-ret, "result");
+		ctl_error("result: %s", lsm_strerror(ret));
 		ret = CTL_FAILED;
 	} else if (ctl_json) {
 		ret = ctl_print_json(out);

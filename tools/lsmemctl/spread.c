@@ -250,8 +250,8 @@ static int report_error(const struct request *request, const char *name, int err
 
 	if (request->begun) {
 		resume_text(&request->spread, report->version, report->weights, resume, sizeof(resume));
-		ctl_system_error(error, "%s: %" PRIu64 " of %" PRIu64 " objects are changed, --resume %s goes on",
-				 name, report->changed, report->selected, resume);
+		ctl_error("%s: %" PRIu64 " of %" PRIu64 " objects are changed, --resume %s goes on: %s", name,
+			  report->changed, report->selected, resume, lsm_strerror(error));
 		return CTL_FAILED;
 	}
 	switch (error) {

@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <lsmem.h>
+
 #include "ctl.h"
 
 #define SYSFS		"/sys/class/lsmem"
@@ -210,15 +212,18 @@ struct json_object *ctl_stores_read(void)
 /* Finds the store with @text as its uuid or given name.  @name: out, of its node. */
 static bool find_store(const char *text, char *name)
 {
-	struct json_object *stores = ctl_stores_read();
-	struct json_object *store = ctl_find_row(stores, "uuid", text);
+	static const char *const kinds[] = { "uuid", "name" };
+	char store[256], path[5 + LSMEM_NAME_BYTES];
+	size_t i;
 
-	if (!store)
-		store = ctl_find_row(stores, "given_name", text);
-	if (store)
-		strcpy(name, ctl_word(store, "name"));
-	json_object_put(stores);
-	return store;
+	for (i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		snprintf(store, sizeof(store), "%s:%s", kinds[i], text);
+		if (!lsm_path(store, path, sizeof(path))) {
+			strcpy(name, path + 5);		/* behind /dev/ */
+			return true;
+		}
+	}
+	return false;
 }
 
 /**

@@ -319,7 +319,7 @@ static int region_make(struct lsm *lsm)
 
 	ret = lsm_stat(lsm, &stat);
 	if (ret) {
-		say("%s: cannot be asked for its capacity: %s", store, strerror(-ret));
+		say("%s: cannot be asked for its capacity: %s", store, lsm_strerror(ret));
 		return ret;
 	}
 	length = stat.capacity < LSMEM_PAGES_LENGTH_MAX / 2 / TIMES ? stat.capacity * TIMES :
@@ -327,7 +327,7 @@ static int region_make(struct lsm *lsm)
 	length -= length % PAGE;
 	fd = lsm_pages_create(lsm, length, buffer, 0, &root);
 	if (fd < 0) {
-		say("%s: a region cannot be made: %s", store, strerror(-fd));
+		say("%s: a region cannot be made: %s", store, lsm_strerror(fd));
 		return fd;
 	}
 	ret = extents_init(&region.extents, length / PAGE);
@@ -362,7 +362,7 @@ static void region_open(void)
 	opening = true;
 	ret = lsm_open(store, LSM_NO_WINDOWS, &lsm);
 	if (ret) {
-		say("%s: the store cannot be opened: %s", store, strerror(-ret));
+		say("%s: the store cannot be opened: %s", store, lsm_strerror(ret));
 	} else {
 		ret = region_make(lsm);
 		lsm_close(lsm);

@@ -17,8 +17,11 @@ from .aggregate import Aggregate, Group, Total, aggregate_schema
 from .changes import Change, Changes
 from .errors import Error, Revoked
 from .fields import columns_of
+from .large import Attributes, Large, Report
+from .parts import Appended, If
 from .scan import Batch, Explain, Result, Scan
-from .store import Allocated, Object, Store, Which, open  # pylint: disable=redefined-builtin
+from .store import Allocated, Object, Store, Which, open, wait_active  # pylint: disable=redefined-builtin
 
-__all__ = ["Aggregate", "Allocated", "Batch", "Change", "Changes", "Error", "Explain", "Group", "Object",
-           "Result", "Revoked", "Scan", "Store", "Total", "Which", "aggregate_schema", "columns_of", "open"]
+__all__ = ["Aggregate", "Allocated", "Appended", "Attributes", "Batch", "Change", "Changes", "Error", "Explain",
+           "Group", "If", "Large", "Object", "Report", "Result", "Revoked", "Scan", "Store", "Total", "Which", "aggregate_schema", "columns_of",
+           "open", "wait_active"]

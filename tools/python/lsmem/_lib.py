@@ -8,13 +8,14 @@ import errno
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
 from typing import Any
 
+from . import errors
 from .errors import Error, Revoked
 
 U32, U64, I64, F64 = 1, 2, 3, 4
 FIELD_BYTES, FIELD_HANDLE, FIELD_VERSION, FIELD_LENGTH, FIELD_TABLE = 16, 17, 18, 19, 20
 PLANS = ("auto", "lookup", "sorted", "table", "log")
 RDONLY, NO_WINDOWS = 1, 2
-DURABLE, EXPECT, ATOMIC = 1, 2, 8
+DURABLE, EXPECT, ATOMIC, OLDER, NEWER = 1, 2, 8, 1 << 14, 1 << 15
 SCAN_EXACT = 1
 OP_ALLOC, OP_REPLACE, OP_FREE = 1, 3, 4
 OP_BYTES = 56
@@ -25,6 +26,19 @@ class Object(ctypes.Structure):
     """struct lsm_object"""
 
     _fields_ = [("version", c_uint64), ("length", c_uint32), ("table", c_uint32)]
+
+
+class Large(ctypes.Structure):
+    """struct lsm_large"""
+
+    _fields_ = [("version", c_uint64), ("length", c_uint64), ("part", c_uint32), ("table", c_uint32)]
+
+
+class LargeReport(ctypes.Structure):
+    """struct lsm_large_report"""
+
+    _fields_ = [("objects", c_uint64), ("parts", c_uint64), ("orphans", c_uint64), ("broken", c_uint64),
+                ("unseen", c_uint64)]
 
 
 class Column(ctypes.Structure):
@@ -144,6 +158,18 @@ _CALLS = {
     "lsm_alloc": (c_void_p, c_void_p, c_size_t, c_uint, POINTER(c_uint64), POINTER(c_uint64)),
     "lsm_replace": (c_void_p, c_uint64, c_void_p, c_size_t, c_uint, POINTER(c_uint64)),
     "lsm_free": (c_void_p, c_uint64, c_uint, POINTER(c_uint64)),
+    "lsm_write": (c_void_p, c_uint64, c_void_p, c_size_t, c_uint32, c_uint, POINTER(c_uint64)),
+    "lsm_append": (c_void_p, c_uint64, c_void_p, c_size_t, c_uint, POINTER(c_uint32), POINTER(c_uint64)),
+    "lsm_truncate": (c_void_p, c_uint64, c_size_t, c_uint, POINTER(c_uint64)),
+    "lsm_compare_exchange": (c_void_p, c_uint64, c_uint32, c_void_p, c_void_p, c_size_t, c_uint,
+                             POINTER(c_uint64)),
+    "lsm_add": (c_void_p, c_uint64, c_uint32, c_uint32, POINTER(Value), c_uint, POINTER(c_uint64)),
+    "lsm_large_create": (c_void_p, c_uint32, c_uint, POINTER(c_uint64)),
+    "lsm_large_write": (c_void_p, c_uint64, c_void_p, c_size_t, c_uint64, c_uint, POINTER(c_uint64)),
+    "lsm_large_append": (c_void_p, c_uint64, c_void_p, c_size_t, c_uint, POINTER(c_uint64), POINTER(c_uint64)),
+    "lsm_large_free": (c_void_p, c_uint64, c_uint, POINTER(c_uint64)),
+    "lsm_large_sweep": (c_void_p, c_uint32, POINTER(LargeReport)),
+    "lsm_wait_active": (c_char_p, c_int),
     "lsm_vector": (c_void_p, c_void_p, c_size_t, c_uint, POINTER(c_size_t)),
     "lsm_sync": (c_void_p, c_uint32),
     "lsm_stat": (c_void_p, POINTER(Stat)),
@@ -178,11 +204,16 @@ def _load() -> ctypes.CDLL:
             function.argtypes = arguments
             function.restype = c_int
             function.errcheck = lambda returned, _function, _arguments, what=name: check(returned, what)
-        library.lsm_read.argtypes = (c_void_p, c_uint64, c_void_p, c_size_t, c_uint32, POINTER(Object))
-        library.lsm_read.restype = ctypes.c_ssize_t
-        library.lsm_read.errcheck = lambda returned, _function, _arguments: check(returned, "lsm_read")
+        for name, offset, found in (("lsm_read", c_uint32, Object), ("lsm_large_read", c_uint64, Large)):
+            function = getattr(library, name)
+            function.argtypes = (c_void_p, c_uint64, c_void_p, c_size_t, offset, POINTER(found))
+            function.restype = ctypes.c_ssize_t
+            function.errcheck = lambda returned, _function, _arguments, what=name: check(returned, what)
         library.lsm_explain_text.argtypes = (POINTER(Explain), c_char_p, c_size_t)
         library.lsm_explain_text.restype = c_int
+        library.lsm_strerror.argtypes = (c_int,)
+        library.lsm_strerror.restype = c_char_p
+        errors.strerror = lambda number: str(library.lsm_strerror(number), "ascii")
         library.lsm_fd.argtypes = (c_void_p,)
         library.lsm_fd.restype = c_int
         for name in ("lsm_close", "lsm_aggregate_destroy", "lsm_columns_free"):

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 
-# What the words of the system hide
-_WORDS = {errno.EILSEQ: "the object has another version than was expected",
-          errno.ECANCELED: "the snapshot was revoked; batches so far are not all",
-          errno.ESTALE: "the object was freed"}
+# lsm_strerror() when the library is loaded (_lib.py)
+strerror: Callable[[int], str] = os.strerror
 
 
 class Error(OSError):
@@ -22,12 +19,21 @@ class Error(OSError):
     """
 
     def __init__(self, number: int, what: str, version: Optional[int] = None) -> None:
-        super().__init__(number, f"{what}: {_WORDS.get(number) or os.strerror(number)}")
+        super().__init__(number, f"{what}: {self.words(number)}")
         self.version = version
+
+    @staticmethod
+    def words(number: int) -> str:
+        """What @number means."""
+        return strerror(number)
 
 
 class Revoked(Error):
     """A snapshot was revoked, because the scan was too slow: what it has given is not all. ECANCELED."""
+
+    @staticmethod
+    def words(number: int) -> str:
+        return "the snapshot was revoked; batches so far are not all"
 
 
 def wanted(name: str, purpose: str) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import math
 import os
+import time
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence, TypedDict, Union
 
@@ -13,6 +15,8 @@ from . import _lib, aggregate
 from .changes import Changes
 from .errors import Error, wanted
 from .fields import Field, parse_columns, parse_where
+from .large import Large, Report, sweep
+from .parts import If, Parts, Rule, bytes_of
 from .scan import Explain, Result, Run, Scan, native_scan
 
 if TYPE_CHECKING:
@@ -62,16 +66,12 @@ class Which(TypedDict, total=False):
     time_ms: int
 
 
-def _bytes_of(data: ReadableBuffer) -> bytes:
-    return data if isinstance(data, bytes) else memoryview(data).tobytes()
-
-
-class Store:
+class Store(Parts):
     """An open store, from open(). Calls can be made by many threads at once, but for close()."""
 
     def __init__(self, path: Union[str, os.PathLike[str], None] = None, *, readonly: bool = False,
                  windows: bool = True) -> None:
-        """Opens @path, by default /dev/lsmem. Without @windows, reads are system calls."""
+        """Opens @path, by default /dev/lsmem, or "name:NAME" or "uuid:UUID". Without @windows, reads are system calls."""
         self._open: Optional[ctypes.c_void_p] = None
         self._runs: weakref.WeakSet[Run] = weakref.WeakSet()
         lsm = ctypes.c_void_p()
@@ -111,7 +111,7 @@ class Store:
 
     def alloc(self, data: ReadableBuffer, *, table: int = 0, durable: bool = False) -> Allocated:
         """Allocates an object with the bytes @data."""
-        handle, version, copy = ctypes.c_uint64(), ctypes.c_uint64(), _bytes_of(data)
+        handle, version, copy = ctypes.c_uint64(), ctypes.c_uint64(), bytes_of(data)
         _lib.lib.lsm_alloc(self._lsm, copy, len(copy), _flags(durable=durable, table=table), handle, version)
         return Allocated(handle.value, version.value)
 
@@ -174,19 +174,46 @@ class Store:
         room = (ctypes.c_char * len(target)).from_buffer(target)
         return int(_lib.lib.lsm_read(self._lsm, handle, room, len(target), offset, None))
 
-    def replace(self, handle: int, data: ReadableBuffer, *, expect: Optional[int] = None,
-                durable: bool = False) -> int:
-        """Replaces an object, with @expect only if that is its version; returns its new version."""
-        copy, version = _bytes_of(data), ctypes.c_uint64(expect or 0)
-        with _Expecting(version):
-            _lib.lib.lsm_replace(self._lsm, handle, copy, len(copy), _flags(durable, expect), version)
-        return version.value
+    def replace(self, handle: int, data: ReadableBuffer, *, durable: bool = False, **only_if: Unpack[If]) -> int:
+        """Replaces an object; returns its new version."""
+        copy, rule = bytes_of(data), Rule(durable, only_if)
+        with rule:
+            _lib.lib.lsm_replace(self._lsm, handle, copy, len(copy), rule.flags, rule.version)
+        return rule.version.value
 
-    def free(self, handle: int, *, expect: Optional[int] = None, durable: bool = False) -> None:
-        """Frees an object, with @expect only if that is its version."""
-        version = ctypes.c_uint64(expect or 0)
-        with _Expecting(version):
-            _lib.lib.lsm_free(self._lsm, handle, _flags(durable, expect), version)
+    def free(self, handle: int, *, durable: bool = False, **only_if: Unpack[If]) -> None:
+        """Frees an object."""
+        rule = Rule(durable, only_if)
+        with rule:
+            _lib.lib.lsm_free(self._lsm, handle, rule.flags, rule.version)
+
+    def update(self, handle: int, change: Callable[[bytes], ReadableBuffer], *, durable: bool = False) -> int:
+        """Replaces an object by what @change makes of its bytes; returns its new version.
+
+        @change is called again, with the new bytes, when another client has changed the object meanwhile.
+        """
+        while True:
+            found = self.get(handle)
+            data = change(found.data)
+            try:
+                return self.replace(handle, data, expect=found.version, durable=durable)
+            except Error as error:
+                if error.errno != errno.EILSEQ:
+                    raise
+
+    def make_large(self, *, part: int = 0, table: int = 0) -> Large:
+        """Makes a large object without bytes, of parts of @part bytes, by default 256 KiB."""
+        handle = ctypes.c_uint64()
+        _lib.lib.lsm_large_create(self._lsm, part, _flags(False, table), handle)
+        return Large(lambda: self._lsm, handle.value)
+
+    def large(self, handle: int) -> Large:
+        """The large object with a handle."""
+        return Large(lambda: self._lsm, handle)
+
+    def sweep_large(self, table: int = 0) -> Report:
+        """Frees what writers that ended in the middle have left of large objects of a table, and counts."""
+        return sweep(self._lsm, table)
 
     def changes(self, *, durable: bool = False) -> Changes:
         """Changes of up to 256 objects that are made all or none, at the end of a with statement."""
@@ -236,25 +263,10 @@ class Store:
         return Explain.of(explain)
 
 
-class _Expecting:
-    """Tells an exception the version that the kernel has written to @version."""
-
-    def __init__(self, version: ctypes.c_uint64) -> None:
-        self._version = version
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
-        if isinstance(error, Error) and error.errno == errno.EILSEQ:
-            error.version = self._version.value
-
-
-def _flags(durable: bool, expect: Optional[int] = None, table: int = 0) -> int:
+def _flags(durable: bool, table: int = 0) -> int:
     if not 0 <= table < 1 << 16:
         raise ValueError(f"table {table}")
-    return (_lib.DURABLE if durable else 0) | (_lib.EXPECT if expect is not None else 0) | table << 16
+    return (_lib.DURABLE if durable else 0) | table << 16
 
 
 def _ops(np: Any, nr: int, op: int) -> numpy.ndarray:
@@ -269,3 +281,16 @@ def open(path: Union[str, os.PathLike[str], None] = None, *, readonly: bool = Fa
          windows: bool = True) -> Store:
     """Opens a store: see class Store. Used in a with statement, it is closed at the end."""
     return Store(path, readonly=readonly, windows=windows)
+
+
+def wait_active(path: Union[str, os.PathLike[str], None] = None, timeout: Optional[float] = None) -> None:
+    """Waits until a store, which need not exist yet, can be opened; ETIMEDOUT after @timeout seconds."""
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = -1 if end is None else math.ceil(1000 * max(0.0, end - time.monotonic()))
+        try:
+            _lib.lib.lsm_wait_active(None if path is None else os.fsencode(path), left)
+            return
+        except Error as error:
+            if error.errno != errno.EINTR:
+                raise
