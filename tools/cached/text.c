@@ -211,7 +211,7 @@ static enum text_result get(struct command *command, enum batch_kind kind)
 	size_t length = 0;
 
 	for (check = at; check < end; check++) {
-		bool blank = *check == ' ' || *check == '\r' || *check == '\n';
+		bool blank = *check == ' ' || *check == '\n' || (*check == '\r' && check[1] == '\n');
 
 		length = blank ? 0 : length + 1;
 		if (length > CACHED_KEY_MAX) {
