@@ -18,6 +18,7 @@ CONNECTIONS = 4
 KEYS = 40		# of each connection
 PIPELINE = 60		# most commands in one
 LONG_BYTES = 100_000
+LONG_GET = 20_000	# most keys in a line
 WAIT = 60.0
 
 
@@ -75,13 +76,12 @@ class Model:
             value, flags = value + old.value, old.flags
         self.items[key] = Item(value, flags)
 
-    def get(self) -> None:
-        keys = [self.key() for _ in range(self.dice.randint(1, 90))]
+    def get(self, most: int = 90) -> None:
+        keys = [self.key() for _ in range(self.dice.randint(1, most))]
         self.request += b"get %s\r\n" % b" ".join(keys)
-        for key in keys:
-            if item := self.items.get(key):
-                self.answer += b"VALUE %s %d %d\r\n%s\r\n" % (key, item.flags, len(item.value), item.value)
-        self.answer += b"END\r\n"
+        found = [(key, item) for key in keys if (item := self.items.get(key))]
+        self.answer += b"".join(b"VALUE %s %d %d\r\n%s\r\n" % (key, item.flags, len(item.value), item.value)
+                                for key, item in found) + b"END\r\n"
 
     def delete(self) -> None:
         key = self.key()
@@ -180,6 +180,12 @@ def connect(path: str) -> socket.socket:
 def mix(path: str, commands: int, seed: int) -> None:
     models = [Model(path, f"c{number}", random.Random(f"{seed} {number}")) for number in range(CONNECTIONS)]
     done = 0
+    # Lines that are longer than a buffer, and answers for which the server has to wait
+    for _ in range(KEYS):
+        models[0].store("set")
+    for _ in range(3):
+        models[0].get(LONG_GET)
+    models[0].run()
     while done < commands:
         for model in models:
             for _ in range(model.dice.randint(1, PIPELINE)):

@@ -40,7 +40,7 @@ static const char *advice(int error)
 
 static int store_error(const char *what, int error)
 {
-	fprintf(stderr, "lsmemcached: %s: %s: %s%s\n", store_name(), what, strerror(-error), advice(error));
+	fprintf(stderr, "lsmemcached: %s: %s: %s%s\n", store_name(), what, lsm_strerror(error), advice(error));
 	return error;
 }
 

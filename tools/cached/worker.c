@@ -118,7 +118,7 @@ static void settle(struct cached_worker *worker)
 		return;
 	worker->counters.durable_failures++;
 	fprintf(stderr, "lsmemcached: %s: changes may not be durable, their clients are disconnected: %s\n",
-		cached.options.store ? cached.options.store : LSM_DEFAULT_STORE, strerror(-ret));
+		cached.options.store ? cached.options.store : LSM_DEFAULT_STORE, lsm_strerror(ret));
 	for (connection = worker->active; connection; connection = connection->next)
 		connection->dead |= connection->changed;
 }
