@@ -533,6 +533,7 @@ bool command_run(struct cached_connection *connection);
  * @poll: epoll descriptor
  * @wake: eventfd: look at @handed, or stop
  * @now: second of this pass
+ * @looked: second at which it looked for idle connections
  * @changed: connections have changed items in this pass
  */
 struct cached_worker {
@@ -547,6 +548,7 @@ struct cached_worker {
 	int poll;
 	int wake;
 	uint32_t now;
+	uint32_t looked;
 	bool changed;
 };
 

@@ -81,10 +81,14 @@ static void adopt(struct cached_worker *worker)
 	}
 }
 
+/* Once a second */
 static void close_idle(struct cached_worker *worker)
 {
 	struct cached_connection *connection, *next;
 
+	if (!cached.options.idle || worker->looked == worker->now)
+		return;
+	worker->looked = worker->now;
 	for (connection = worker->all; connection; connection = next) {
 		next = connection->all;
 		if (connection->active || connection->last + cached.options.idle > worker->now)
@@ -165,8 +169,7 @@ static void *serve(void *argument)
 		batch_flush(worker);
 		settle(worker);
 		answer(worker);
-		if (cached.options.idle)
-			close_idle(worker);
+		close_idle(worker);
 	}
 	return NULL;
 }
