@@ -179,7 +179,7 @@ static void got(struct cached_worker *worker, struct entry *entry, struct lsm_ge
 	bool found;
 
 	worker->counters.cmd_get++;
-	found = get->result >= (ssize_t)sizeof(view.header);
+	found = !item_is_absent(worker, get->result) && get->result >= (ssize_t)sizeof(view.header);
 	if (found && get->item.length <= SLOT_BYTES) {
 		memcpy(&view.header, get->value, sizeof(view.header));
 		view.data = (char *)get->value + sizeof(view.header);
@@ -188,8 +188,10 @@ static void got(struct cached_worker *worker, struct entry *entry, struct lsm_ge
 		found = item_is_live(&view.header);
 	}
 	/* It is large, or has to be removed */
-	if (get->result >= (ssize_t)sizeof(view.header) && (get->item.length > SLOT_BYTES || !found))
+	if (get->result >= 0 && (get->item.length > SLOT_BYTES || !found))
 		found = item_read(worker, get->key, get->key_length, &view);
+	if (worker->failed)
+		return;
 	if (found)
 		worker->counters.get_hits++;
 	else
@@ -259,6 +261,8 @@ void batch_flush(struct cached_worker *worker)
 		case BATCH_GETS:
 		case BATCH_META_GET:
 			got(worker, entry, &batch->gets[entry->op]);
+			entry->connection->dead |= worker->failed;
+			worker->failed = false;
 			break;
 		case BATCH_SET:
 		case BATCH_SET_QUIET:

@@ -59,6 +59,7 @@
  * @touch_misses: no item
  * @store_too_large: items refused for their size
  * @store_no_memory: items refused for want of room
+ * @store_failures: reads that failed: their clients are disconnected
  * @total_items: items stored
  * @bytes_read: from connections
  * @bytes_written: to connections
@@ -96,6 +97,7 @@ struct cached_counters {
 	uint64_t touch_misses;
 	uint64_t store_too_large;
 	uint64_t store_no_memory;
+	uint64_t store_failures;
 	uint64_t total_items;
 	uint64_t bytes_read;
 	uint64_t bytes_written;
@@ -340,6 +342,7 @@ uint32_t item_expires(int64_t seconds);
 bool item_fits(size_t key_length, size_t length);
 void item_header_fill(struct cached_header *header, uint32_t flags, uint32_t expires, uint32_t state);
 bool item_is_live(const struct cached_header *header);
+bool item_is_absent(struct cached_worker *worker, ssize_t got);
 bool item_retire(struct cached_counters *counters, const char *key, size_t key_length, const struct lsm_item *item);
 bool item_read(struct cached_worker *worker, const char *key, size_t key_length, struct cached_view *view);
 enum cached_result item_write(struct cached_worker *worker, const char *key, size_t key_length, const void *value,
@@ -535,6 +538,7 @@ bool command_run(struct cached_connection *connection);
  * @now: second of this pass
  * @looked: second at which it looked for idle connections
  * @changed: connections have changed items in this pass
+ * @failed: a read of the command failed, so that its answer is not known
  */
 struct cached_worker {
 	struct cached_counters counters;
@@ -550,6 +554,7 @@ struct cached_worker {
 	uint32_t now;
 	uint32_t looked;
 	bool changed;
+	bool failed;
 };
 
 int worker_start(struct cached_worker *worker);

@@ -126,6 +126,10 @@ bool command_run(struct cached_connection *connection)
 		complete = run_one(connection);
 		connection->changed |= worker->changed;
 		worker->changed |= before;
+		if (worker->failed) {
+			connection->dead = true;
+			worker->failed = false;
+		}
 		if (!complete)
 			break;
 	}

@@ -128,13 +128,31 @@ bool item_retire(struct cached_counters *counters, const char *key, size_t key_l
 	return true;
 }
 
+/**
+ * item_is_absent - whether a read of the table found nothing
+ * @worker: the caller; @worker->failed is set if the read failed
+ * @got: what the read returned
+ *
+ * Return: true: there is no value.
+ */
+bool item_is_absent(struct cached_worker *worker, ssize_t got)
+{
+	if (got >= 0)
+		return false;
+	if (got != -ENOENT) {
+		worker->failed = true;
+		worker->counters.store_failures++;
+	}
+	return true;
+}
+
 /* Reads the header alone.  What has none is removed.  Return: false: there is no such item. */
 static bool peek(struct cached_worker *worker, const char *key, size_t key_length, struct cached_header *header,
 		 struct lsm_item *item)
 {
 	ssize_t got = lsm_table_get(cached.table, key, key_length, header, sizeof(*header), item);
 
-	if (got < 0)
+	if (item_is_absent(worker, got))
 		return false;
 	if (got == sizeof(*header) && item_is_live(header))
 		return true;
@@ -155,7 +173,7 @@ bool item_read(struct cached_worker *worker, const char *key, size_t key_length,
 {
 	ssize_t got = lsm_table_get(cached.table, key, key_length, worker->large, CACHED_OBJECT_MAX, &view->item);
 
-	if (got < 0)
+	if (item_is_absent(worker, got))
 		return false;
 	if (got < (ssize_t)sizeof(view->header)) {
 		item_retire(&worker->counters, key, key_length, &view->item);

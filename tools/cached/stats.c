@@ -18,7 +18,7 @@ static const char *const names[] = {
 	"cmd_get", "cmd_set", "cmd_flush", "cmd_touch", "cmd_meta", "get_hits", "get_misses",
 	"get_expired", "get_flushed", "delete_misses", "delete_hits", "incr_misses", "incr_hits",
 	"decr_misses", "decr_hits", "cas_misses", "cas_hits", "cas_badval", "touch_hits",
-	"touch_misses", "store_too_large", "store_no_memory", "total_items", "bytes_read",
+	"touch_misses", "store_too_large", "store_no_memory", "store_failures", "total_items", "bytes_read",
 	"bytes_written", "evictions", "reclaimed", "crawler_reclaimed", "crawler_items_checked",
 	"batches", "durable_waits", "durable_failures", "total_connections", "rejected_connections",
 	"idle_kicks",
