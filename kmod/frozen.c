@@ -24,10 +24,15 @@
 static vm_fault_t lsmem_frozen_fault(struct vm_fault *vmf)
 {
 	const struct lsmem_frozen *frozen = vmf->vma->vm_private_data;
+	u64 offset = (u64)vmf->pgoff << PAGE_SHIFT;
 
 	if (vmf->pgoff >= frozen->bytes >> PAGE_SHIFT)
 		return VM_FAULT_SIGBUS;
-	vmf->page = vmalloc_to_page((void *)frozen->window + (vmf->pgoff << PAGE_SHIFT));
+	if (offset < frozen->window->livemap.offset)
+		vmf->page = vmalloc_to_page((void *)frozen->window + offset);
+	else
+		vmf->page = virt_to_page(frozen->copy.pages[(offset - frozen->window->livemap.offset) >>
+							    PAGE_SHIFT]);
 	get_page(vmf->page);
 	return 0;
 }

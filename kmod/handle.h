@@ -137,18 +137,18 @@ static inline u64 lsmem_handles_cut(const struct lsmem_handles *handles)
 }
 
 /*
- * A change with this version, made by an exchange before, is about to clear the bit of the older entry: a
- * snapshot that is being cut at a lower version has that one.
+ * A change with this version, made by an exchange before, is about to clear the bit of the older entry, and not
+ * before: a snapshot that is being cut at a lower version has that one.
  */
 static inline void lsmem_word_save(const struct lsmem_handles *handles, u64 old, u64 version)
 {
-	unsigned long *saved = READ_ONCE(handles->livemap.saved);
+	const struct lsmem_livemap_copy *saved = READ_ONCE(handles->livemap.saved);
 
 	if (likely(!saved))
 		return;
 	smp_acquire__after_ctrl_dep();	/* a cut that is seen has begun to choose */
 	if (version > lsmem_handles_cut(handles))
-		set_bit(lsmem_livemap_bit(lsmem_word_position(old)), saved);
+		lsmem_livemap_save(&handles->livemap, saved, lsmem_livemap_bit(lsmem_word_position(old)));
 }
 
 /* The exchange alone: the caller keeps the live bitmap, for several words together (span.c). */

@@ -21,26 +21,58 @@ static_assert(LSMEM_SHORT_BYTES + LSMEM_ALIGN == LSMEM_LONG_BYTES);
 /* Bits of a seglet. */
 #define LSMEM_LIVEMAP_BITS	(1u << (LSMEM_POSITION_OFFSET_BITS - LSMEM_LIVEMAP_SHIFT))
 
+/* A cut copies so many words of the bitmap at once: a chunk. */
+#define LSMEM_CHUNK_WORDS	128u
+#define LSMEM_CHUNK_BYTES	(LSMEM_CHUNK_WORDS * sizeof(long))
+#define LSMEM_CHUNK_BITS	(LSMEM_CHUNK_WORDS * BITS_PER_LONG)
+#define LSMEM_CHUNK_SEGLETS	(LSMEM_CHUNK_BITS / LSMEM_LIVEMAP_BITS)
+static_assert(PAGE_SIZE % LSMEM_CHUNK_BYTES == 0);	/* a bitmap is whole pages */
+static_assert(LSMEM_CHUNK_BITS % LSMEM_LIVEMAP_BITS == 0);
+
+/**
+ * struct lsmem_livemap_copy - a copy that a cut makes of the live bitmap
+ * @pages: what its bits are in; a chunk is as it was allocated until its state changes
+ * @nr_pages: how many, as many as the live bitmap has
+ * @chunks: the state of each chunk, 0 at first; see livemap.c
+ */
+struct lsmem_livemap_copy {
+	unsigned long **pages;
+	u32 nr_pages;
+	unsigned long *chunks;
+};
+
 /**
  * struct lsmem_livemap - the live bitmap of a store
  * @bits: bit lsmem_livemap_bit() of a position is set while a handle word points there; mapped
  *	read-only into clients
  * @bytes: of @bits, whole pages
- * @saved: the copy that a cut makes of @bits, NULL while there is no cut; under rcu_read_lock()
+ * @saved: the copy that a cut makes, NULL while there is no cut; under rcu_read_lock()
  */
 struct lsmem_livemap {
 	unsigned long *bits;
 	size_t bytes;
-	unsigned long *saved;
+	const struct lsmem_livemap_copy *saved;
 };
 
 int lsmem_livemap_init(struct lsmem_livemap *livemap, const struct lsmem_seglets *seglets);
 void lsmem_livemap_destroy(struct lsmem_livemap *livemap);
+void lsmem_livemap_save(const struct lsmem_livemap *livemap, const struct lsmem_livemap_copy *copy, u64 bit);
+int lsmem_livemap_copy_init(struct lsmem_livemap_copy *copy, const struct lsmem_livemap *livemap, gfp_t gfp);
+void lsmem_livemap_copy_destroy(struct lsmem_livemap_copy *copy);
+void lsmem_livemap_copy_chunk(const struct lsmem_livemap *livemap, const struct lsmem_livemap_copy *copy,
+			      u64 nr, unsigned long *some);
 
 /* Bytes of the live bitmap of so many seglets. */
 static inline u64 lsmem_livemap_bytes(u64 seglets)
 {
 	return seglets * (LSMEM_LIVEMAP_BITS / BITS_PER_BYTE);
+}
+
+/* The words of a chunk of a copy. */
+static inline unsigned long *lsmem_livemap_chunk(const struct lsmem_livemap_copy *copy, u64 nr)
+{
+	return copy->pages[nr / (PAGE_SIZE / LSMEM_CHUNK_BYTES)] +
+	       nr % (PAGE_SIZE / LSMEM_CHUNK_BYTES) * LSMEM_CHUNK_WORDS;
 }
 
 static inline u64 lsmem_livemap_bit(u64 position)

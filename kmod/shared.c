@@ -51,8 +51,8 @@ static struct file *lsmem_shared_make(struct lsmem_store *store, u32 id, u64 byt
 {
 	struct file *file = lsmem_shmem_file("lsmem-shared", bytes), *old;
 
-	if (IS_ERR(file))
-		return file;
+	if (IS_ERR(file))	/* shmem says ENOSPC where it has no memory for an inode */
+		return PTR_ERR(file) == -ENOSPC ? ERR_PTR(-ENOMEM) : file;
 	SHMEM_I(file_inode(file))->seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
 	old = xa_cmpxchg(&store->shared, id, NULL, file, GFP_KERNEL_ACCOUNT);
 	if (!old)

@@ -7,13 +7,14 @@
  *	choose	V is the higher of the store's clock and the highest version ahead of the clock
  *		(handles.mark).  From then on all versions are higher than V (handles.cut)
  *	wait	a grace period: all changes with versions up to V are complete, and nothing moves
- *	copy	the live bitmap.  A writer whose change has a version above V sets the bit of the older
- *		entry in the copy, as well as clearing it in the live bitmap
- *	wait	a grace period: such writers have set their bits
+ *	copy	the live bitmap, by chunks.  From the choice on, a writer whose change has a version above V
+ *		saves the bit of the older entry in the copy, before it clears it in the live bitmap, unless
+ *		the chunk is already copied: then the copy has the bit
+ *	wait	a grace period: no writer looks at the copy any more, and each entry that has a bit is whole
  *
  * So a bit in the copy leads to each object that lived at V, and to entries with higher versions, which
  * the reader drops.  Two entries of an object with versions up to V have no bits: one of them was dead at V,
- * by a change with a version up to V, which has cleared its bit before the copy and sets none in it.
+ * by a change with a version up to V, which has cleared its bit before the copy and saves none in it.
  *
  * Which writers see the cut: handles.cut is CHOOSING while V is chosen, for a few instructions with
  * interrupts off, and who takes a version waits.  The cut stores CHOOSING and where the copy is, then reads
@@ -47,7 +48,7 @@
 #include "space.h"
 #include "store.h"
 
-#define LSMEM_COPY_WORDS	8192u	/* words of the bitmap between two looks at what ends a copy */
+#define LSMEM_COPY_CHUNKS	64u	/* chunks of the bitmap between two looks at what ends a copy */
 #define LSMEM_CUT_PACE		8u	/* between two cuts cleaners run so many times as long as they rested */
 #define LSMEM_KEPT_CHUNK	64u	/* seglets freed together */
 #define LSMEM_KEPT_RANGE	(64u << 10)	/* seglets looked through under the lock */
@@ -285,7 +286,7 @@ void lsmem_snapshots_rest(struct lsmem_store *store)
 
 /* Choose V.  Interrupts are off, because writers wait for the choice. */
 static u64 lsmem_cut_choose(struct lsmem_handles *handles, const struct lsmem_store *store,
-			    unsigned long *bits)
+			    const struct lsmem_livemap_copy *copy)
 {
 	unsigned long flags;
 	u64 version;
@@ -294,7 +295,7 @@ static u64 lsmem_cut_choose(struct lsmem_handles *handles, const struct lsmem_st
 	version = handles->cut;
 	WRITE_ONCE(handles->cut, LSMEM_CUT_CHOOSING);
 	/* Pairs with lsmem_word_save(): who finds the copy finds CHOOSING, or V. */
-	smp_store_release(&handles->livemap.saved, bits);
+	smp_store_release(&handles->livemap.saved, copy);
 	smp_mb();	/* before clock and mark are read; see above */
 	version = max3(version, lsmem_version_make(handles->era, lsmem_store_time(store)),
 		       (u64)atomic64_read(&handles->mark));
@@ -303,20 +304,17 @@ static u64 lsmem_cut_choose(struct lsmem_handles *handles, const struct lsmem_st
 	return version;
 }
 
-/* Copy the live bitmap. Bits that writers set in the copy meanwhile stay. */
+/* Copy the live bitmap, and note which seglets have bits. */
 static int lsmem_cut_copy(struct lsmem_frozen *frozen)
 {
 	struct lsmem_store *store = frozen->store;
-	const unsigned long *from = store->handles.livemap.bits;
-	u64 words = (u64)store->seglets.nr * LSMEM_LIVEMAP_BITS / BITS_PER_LONG, i;
+	const struct lsmem_livemap *livemap = &store->handles.livemap;
+	u64 chunks = livemap->bytes / LSMEM_CHUNK_BYTES, i;
 	unsigned long end = jiffies + msecs_to_jiffies(READ_ONCE(store->views.view_ms));
 
-	for (i = 0; i < words; i++) {
-		unsigned long word = READ_ONCE(from[i]);
-
-		if (word)
-			atomic_long_or(word, (atomic_long_t *)&frozen->bits[i]);
-		if ((i + 1) % LSMEM_COPY_WORDS)
+	for (i = 0; i < chunks; i++) {
+		lsmem_livemap_copy_chunk(livemap, &frozen->copy, i, frozen->some);
+		if ((i + 1) % LSMEM_COPY_CHUNKS)
 			continue;
 		if (fatal_signal_pending(current))
 			return -EINTR;
@@ -329,28 +327,25 @@ static int lsmem_cut_copy(struct lsmem_frozen *frozen)
 	return 0;
 }
 
-/* The copy is made: note which seglets have bits, and the salts of those that are not kept back yet. */
+/* The copy is made: note the salts of seglets that have bits and are not kept back yet. */
 static void lsmem_cut_note(struct lsmem_frozen *frozen)
 {
 	struct lsmem_store *store = frozen->store;
-	u32 i;
+	unsigned long i = 0, end, owner;
 
-	for (i = 0; i < store->seglets.nr; i++) {
-		unsigned long first = (unsigned long)i * LSMEM_LIVEMAP_BITS, owner;
-
-		if (find_next_bit(frozen->bits, first + LSMEM_LIVEMAP_BITS, first) <
-		    first + LSMEM_LIVEMAP_BITS) {
-			__set_bit(i, frozen->some);
-			/* A segment that is freed has had its seglets looked at under the lock. */
-			spin_lock(&store->snapshots.lock);
+	while (i < store->seglets.nr) {
+		end = min(i + LSMEM_KEPT_CHUNK, (unsigned long)store->seglets.nr);
+		/* A segment that is freed has had its seglets looked at under the lock. */
+		spin_lock(&store->snapshots.lock);
+		for_each_set_bit_from(i, frozen->some, end) {
 			owner = READ_ONCE(store->seglets.owner[i]);
 			if (!test_bit(i, frozen->kept) && owner < store->segments.nr_all)
 				/* Of a segment that begins meanwhile all entries are above V. */
 				frozen->salts[i] = data_race(store->segments.table[owner].salt);
-			spin_unlock(&store->snapshots.lock);
 		}
-		if (i % LSMEM_KEPT_CHUNK == 0)
-			cond_resched();
+		spin_unlock(&store->snapshots.lock);
+		i = end;
+		cond_resched();
 	}
 }
 
@@ -381,14 +376,14 @@ static int lsmem_cut_make(struct lsmem_frozen *frozen)
 	spin_unlock(&snapshots->lock);
 	begin = ktime_get_ns();
 	WRITE_ONCE(snapshots->copying, true);
-	frozen->window->version = lsmem_cut_choose(&store->handles, store, frozen->bits);
+	frozen->window->version = lsmem_cut_choose(&store->handles, store, &frozen->copy);
 	synchronize_rcu_expedited();	/* changes up to V are complete; nothing moves */
 	ret = lsmem_cut_copy(frozen);
 	WRITE_ONCE(snapshots->copying, false);
 	wake_up_all(&store->plan.work);
 	WRITE_ONCE(store->handles.livemap.saved, NULL);
 	snapshots->next_cut = ktime_get_ns() + LSMEM_CUT_PACE * (ktime_get_ns() - begin);
-	synchronize_rcu_expedited();	/* no writer sets bits in the copy any more */
+	synchronize_rcu_expedited();	/* no writer looks at the copy any more; entries are whole */
 	if (ret)
 		return ret;
 	lsmem_cut_note(frozen);
@@ -444,33 +439,35 @@ int lsmem_snapshot_cut(struct lsmem_frozen *frozen, u32 kept_max, u32 time_ms)
 static int lsmem_frozen_alloc(struct lsmem_frozen *frozen)
 {
 	/* At the limit of the caller's cgroup the call fails; no task is killed for it. */
-	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
+	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
 	struct lsmem_store *store = frozen->store;
-	size_t bits = PAGE_ALIGN(lsmem_livemap_bytes(store->seglets.nr));
 	size_t salts = PAGE_ALIGN((size_t)store->seglets.nr * sizeof(*frozen->salts));
 	struct lsmem_snapshot_page *window;
 
-	frozen->bytes = PAGE_SIZE + bits + salts;
-	window = __vmalloc(frozen->bytes, gfp);
+	frozen->bytes = PAGE_SIZE + salts + store->handles.livemap.bytes;
+	window = __vmalloc(PAGE_SIZE + salts, gfp | __GFP_ZERO);
 	frozen->window = window;
 	frozen->some = kvcalloc(BITS_TO_LONGS(store->seglets.nr), sizeof(long), gfp);
 	frozen->kept = kvcalloc(BITS_TO_LONGS(store->seglets.nr), sizeof(long), gfp);
 	frozen->until = kvcalloc(store->seglets.nr, sizeof(*frozen->until), gfp);
 	if (!window || !frozen->some || !frozen->kept || !frozen->until)
 		return -ENOMEM;
-	frozen->bits = (void *)window + PAGE_SIZE;
-	frozen->salts = (void *)window + PAGE_SIZE + bits;
+	/* Each byte of it is written before a reader can map it. */
+	if (lsmem_livemap_copy_init(&frozen->copy, &store->handles.livemap, gfp))
+		return -ENOMEM;
+	frozen->salts = (void *)window + PAGE_SIZE;
 	window->magic = LSMEM_SNAPSHOT_MAGIC;
 	window->abi = LSMEM_ABI;
 	window->length = sizeof(*window);
 	window->nr_seglets = store->seglets.nr;
-	window->livemap = (struct lsmem_window){ PAGE_SIZE, bits };
-	window->salts = (struct lsmem_window){ PAGE_SIZE + bits, salts };
+	window->salts = (struct lsmem_window){ PAGE_SIZE, salts };
+	window->livemap = (struct lsmem_window){ PAGE_SIZE + salts, store->handles.livemap.bytes };
 	return 0;
 }
 
 static void lsmem_frozen_destroy(struct lsmem_frozen *frozen)
 {
+	lsmem_livemap_copy_destroy(&frozen->copy);
 	kvfree(frozen->until);
 	kvfree(frozen->kept);
 	kvfree(frozen->some);

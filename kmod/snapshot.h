@@ -15,6 +15,7 @@
 #include <linux/workqueue.h>
 
 #include "../uapi/lsmem.h"
+#include "livemap.h"
 
 struct lsmem_store;
 
@@ -27,11 +28,11 @@ struct lsmem_store;
  * struct lsmem_frozen - a snapshot
  * @store: held open
  * @node: in snapshots.list, until it has ended; under snapshots.lock, as all that follows @until
- * @window: what the reader maps: a struct lsmem_snapshot_page in a page of its own, @bits, @salts
- * @bytes: of @window, whole pages
- * @bits: the frozen bitmap, in @window
+ * @window: what the reader maps first: a struct lsmem_snapshot_page in a page of its own, and @salts
+ * @bytes: of @window and, behind it, the frozen bitmap, whole pages
+ * @copy: the frozen bitmap
  * @salts: of the seglets, in @window
- * @some: bit of a seglet: it has a bit in @bits; valid once @copied
+ * @some: bit of a seglet: it has a bit in @copy; valid once @copied
  * @kept: bit of a seglet: it is kept back
  * @until: of a seglet that is kept back: it can go when the reader is done with all below this number
  * @epoch: what was vacated or retired at this epoch or before holds nothing of the snapshot
@@ -46,7 +47,7 @@ struct lsmem_frozen {
 	struct list_head node;
 	struct lsmem_snapshot_page *window;
 	size_t bytes;
-	unsigned long *bits;
+	struct lsmem_livemap_copy copy;
 	__u32 *salts;
 	unsigned long *some;
 	unsigned long *kept;

@@ -337,7 +337,7 @@ struct lsmem_page {
  * @reserved: 0
  *
  * See struct lsmem_snapshot_page.  Frozen bitmap and salts are charged to the memory cgroup of the caller:
- * a 250th of the store's memory.  The call takes some milliseconds for each GiB of the store, in which
+ * a 250th of the store's memory.  The call takes about a millisecond for each GiB of the store, in which
  * both cleaners rest; a fatal signal ends it.
  *
  * EBADF: this descriptor cannot read.  EOPNOTSUPP: the store is tiered.  EBUSY: the store has

@@ -18,10 +18,28 @@
 #define SNAPSHOT_CUTS		16u
 #define SNAPSHOT_ENDS		15u
 
-/* Has a snapshot the entry that a word points to, or pointed to? */
+/* Has a copy the entry that a word points to, or pointed to? */
+static bool snapshot_copied(const struct lsmem_livemap_copy *copy, u64 word)
+{
+	u64 bit = lsmem_word_position(word) / 4;
+
+	return test_bit(bit % LSMEM_CHUNK_BITS, lsmem_livemap_chunk(copy, bit / LSMEM_CHUNK_BITS));
+}
+
 static bool snapshot_has(const struct lsmem_frozen *frozen, u64 word)
 {
-	return test_bit(lsmem_word_position(word) / 4, frozen->bits);
+	return snapshot_copied(&frozen->copy, word);
+}
+
+/* In how many bits differs a copy from what it was made of? */
+static u64 snapshot_differs(const struct lsmem_livemap_copy *copy, const struct lsmem_livemap *livemap)
+{
+	u64 wrong = 0, i;
+
+	for (i = 0; i < livemap->bytes / sizeof(long); i++)
+		wrong += hweight_long(lsmem_livemap_chunk(copy, i / LSMEM_CHUNK_WORDS)[i % LSMEM_CHUNK_WORDS] ^
+				      livemap->bits[i]);
+	return wrong;
 }
 
 static struct lsmem_frozen *snapshot_cut(struct kunit *test, u32 kept_max, u32 time_ms)
@@ -85,7 +103,7 @@ static void snapshot_test_cut(struct kunit *test)
 
 	compact_fill(test, o, SNAPSHOT_NR, SNAPSHOT_LENGTH);
 	frozen = snapshot_cut(test, 10, 12345);
-	KUNIT_EXPECT_EQ(test, memcmp(frozen->bits, livemap->bits, livemap->bytes), 0);
+	KUNIT_EXPECT_EQ(test, snapshot_differs(&frozen->copy, livemap), 0);
 	KUNIT_EXPECT_EQ(test, frozen->window->kept_max, 10);
 	KUNIT_EXPECT_EQ(test, frozen->window->time_ms, 12345);
 	KUNIT_EXPECT_EQ(test, frozen->window->state, LSMEM_SNAPSHOT_STANDS);
@@ -143,28 +161,66 @@ static void snapshot_test_mark(struct kunit *test)
 	}
 }
 
-/* While a copy is made, a change above V leaves the bit of the older entry there; one up to V does not. */
+/* A copy of the store's live bitmap that a writer finds, in memory that was used before. */
+static struct lsmem_livemap_copy *snapshot_copy(struct kunit *test)
+{
+	struct lsmem_livemap_copy *copy = kunit_kzalloc(test, sizeof(*copy), GFP_KERNEL);
+	struct lsmem_store *store = test->priv;
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, copy);
+	KUNIT_ASSERT_EQ(test, lsmem_livemap_copy_init(copy, &store->handles.livemap, GFP_KERNEL), 0);
+	for (i = 0; i < copy->nr_pages; i++)
+		memset(copy->pages[i], 0xa5, PAGE_SIZE);
+	store->handles.cut = lsmem_handle_version(store, 0);
+	store->handles.livemap.saved = copy;
+	return copy;
+}
+
+static void snapshot_copy_end(struct kunit *test, struct lsmem_livemap_copy *copy)
+{
+	struct lsmem_store *store = test->priv;
+
+	store->handles.livemap.saved = NULL;
+	lsmem_livemap_copy_destroy(copy);
+}
+
+/* Copy all chunks.  Returns how many seglets have bits. */
+static u32 snapshot_copy_all(struct kunit *test, struct lsmem_livemap_copy *copy)
+{
+	struct lsmem_store *store = test->priv;
+	unsigned long *some = kunit_kcalloc(test, BITS_TO_LONGS(store->seglets.nr), sizeof(long), GFP_KERNEL);
+	u64 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, some);
+	for (i = 0; i < store->handles.livemap.bytes / LSMEM_CHUNK_BYTES; i++)
+		lsmem_livemap_copy_chunk(&store->handles.livemap, copy, i, some);
+	return bitmap_weight(some, store->seglets.nr);
+}
+
+/*
+ * Before a chunk is copied, a change above V leaves the bit of the older entry there; one up to V does not.  The
+ * copy has these bits and those of the live bitmap, and nothing of what was in its memory.
+ */
 static void snapshot_test_saved(struct kunit *test)
 {
 	struct compact_object *o = compact_objects(test);
 	struct lsmem_store *store = test->priv;
-	size_t bytes = store->handles.livemap.bytes;
-	unsigned long *saved = kvzalloc(bytes, GFP_KERNEL);
-	u64 olds[4];
+	struct lsmem_livemap_copy *copy;
+	u64 olds[4], nr;
 	u32 i;
 
-	KUNIT_ASSERT_NOT_NULL(test, saved);
 	for (i = 0; i < 4; i++) {
 		compact_put(test, &o[i], 1);
 		olds[i] = o[i].word;
 	}
-	store->handles.cut = lsmem_handle_version(store, 0);
-	store->handles.livemap.saved = saved;
+	copy = snapshot_copy(test);
+	nr = lsmem_livemap_bit(lsmem_word_position(olds[0])) / LSMEM_CHUNK_BITS;
 	KUNIT_EXPECT_EQ(test, compact_write(store, COMPACT_HEAD, &o[0], 1, 1), 0);
 	KUNIT_EXPECT_EQ(test, compact_free(store, &o[1]), 0);
-	KUNIT_EXPECT_TRUE(test, test_bit(lsmem_word_position(olds[0]) / 4, saved));
-	KUNIT_EXPECT_TRUE(test, test_bit(lsmem_word_position(olds[1]) / 4, saved));
-	KUNIT_EXPECT_EQ(test, bitmap_weight(saved, bytes * BITS_PER_BYTE), 2);
+	KUNIT_EXPECT_TRUE(test, snapshot_copied(copy, olds[0]));
+	KUNIT_EXPECT_TRUE(test, snapshot_copied(copy, olds[1]));
+	KUNIT_EXPECT_EQ(test, bitmap_weight(lsmem_livemap_chunk(copy, nr), LSMEM_CHUNK_BITS), 2);
 	/* Versions of the clock are now at V and below, but for those that look at it. */
 	for (i = 2; i < 4; i++) {
 		struct lsmem_handle *h = compact_handle(store, &o[i]);
@@ -174,9 +230,39 @@ static void snapshot_test_saved(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, lsmem_word_change(&store->handles, h, i == 2 ? h->word : 0, word,
 							store->handles.cut + (i == 3)), i == 2);
 	}
-	KUNIT_EXPECT_EQ(test, bitmap_weight(saved, bytes * BITS_PER_BYTE), 2);
-	store->handles.livemap.saved = NULL;
-	kvfree(saved);
+	KUNIT_EXPECT_EQ(test, bitmap_weight(lsmem_livemap_chunk(copy, nr), LSMEM_CHUNK_BITS), 2);
+	KUNIT_EXPECT_EQ(test, snapshot_copy_all(test, copy), 1);
+	KUNIT_EXPECT_TRUE(test, snapshot_copied(copy, olds[0]));
+	KUNIT_EXPECT_TRUE(test, snapshot_copied(copy, olds[1]));
+	KUNIT_EXPECT_EQ(test, snapshot_differs(copy, &store->handles.livemap), 2);
+	snapshot_copy_end(test, copy);
+}
+
+/* A chunk that is copied stays as it is, whatever changes. */
+static void snapshot_test_copied(struct kunit *test)
+{
+	struct compact_object *o = compact_objects(test), newer;
+	struct lsmem_store *store = test->priv;
+	struct lsmem_livemap_copy *copy;
+	u64 olds[4];
+	u32 i;
+
+	for (i = 0; i < 4; i++) {
+		compact_put(test, &o[i], 1);
+		olds[i] = o[i].word;
+	}
+	copy = snapshot_copy(test);
+	KUNIT_EXPECT_EQ(test, snapshot_copy_all(test, copy), 1);
+	KUNIT_EXPECT_EQ(test, snapshot_differs(copy, &store->handles.livemap), 0);
+	compact_put(test, &newer, 1);
+	KUNIT_EXPECT_FALSE(test, snapshot_copied(copy, newer.word));
+	KUNIT_EXPECT_EQ(test, compact_write(store, COMPACT_HEAD, &o[0], 1, 1), 0);
+	KUNIT_EXPECT_EQ(test, compact_free(store, &o[1]), 0);
+	for (i = 0; i < 4; i++)
+		KUNIT_EXPECT_TRUE(test, snapshot_copied(copy, olds[i]));
+	/* Two newer entries and two older ones. */
+	KUNIT_EXPECT_EQ(test, snapshot_differs(copy, &store->handles.livemap), 4);
+	snapshot_copy_end(test, copy);
 }
 
 /**
@@ -580,6 +666,7 @@ static struct kunit_case snapshot_cases[] = {
 	KUNIT_CASE(snapshot_test_cut),
 	KUNIT_CASE(snapshot_test_mark),
 	KUNIT_CASE(snapshot_test_saved),
+	KUNIT_CASE(snapshot_test_copied),
 	KUNIT_CASE(snapshot_test_beside),
 	KUNIT_CASE(snapshot_test_kept),
 	KUNIT_CASE(snapshot_test_retired),

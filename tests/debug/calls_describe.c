@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "calls.h"
 
@@ -189,6 +190,62 @@ static const struct field snapshot_fields[] = {
 	FIELD(lsmem_snapshot, reserved, ZERO),
 };
 
+/* Of the object that an index has: most of the indices are in use */
+static const struct field read_index_fields[OP_FIELDS] = {
+	FIELD(lsmem_op, size, SIZE),
+	FIELD(lsmem_op, op, CONST, .low = LSMEM_OP_READ, .error = EINVAL),
+	FIELD(lsmem_op, flags, CONST, .low = LSMEM_OPF_INDEX),
+	FIELD(lsmem_op, result, ZERO),
+	FIELD(lsmem_op, handle, NUMBER, .high = 3000),
+	FIELD(lsmem_op, version, ANY),
+	FIELD(lsmem_op, length, ROOM),
+	FIELD(lsmem_op, data, OUT),
+	FIELD(lsmem_op, table, ANY),
+	FIELD(lsmem_op, offset, OFFSET),
+	FIELD(lsmem_op, object_length, ANY),
+};
+
+/* At a reserved index: that of most stores */
+static const struct field alloc_index_fields[OP_FIELDS] = {
+	FIELD(lsmem_op, size, SIZE),
+	FIELD(lsmem_op, op, CONST, .low = LSMEM_OP_ALLOC, .error = EINVAL),
+	FIELD(lsmem_op, flags, CONST, .low = LSMEM_OPF_INDEX),
+	FIELD(lsmem_op, result, ZERO),
+	FIELD(lsmem_op, handle, NUMBER, .low = WORK_HANDLES, .high = WORK_HANDLES),
+	FIELD(lsmem_op, version, ANY),
+	FIELD(lsmem_op, length, LENGTH),
+	FIELD(lsmem_op, data, IN),
+	FIELD(lsmem_op, table, NUMBER, .high = LSMEM_TABLES - 1, .error = EINVAL),
+	FIELD(lsmem_op, offset, ZERO),
+	FIELD(lsmem_op, object_length, ZERO),
+};
+
+static const struct field shared_fields[] = {
+	FIELD(lsmem_shared, size, SIZE),
+	FIELD(lsmem_shared, flags, ZERO),
+	FIELD(lsmem_shared, id, NUMBER, .high = 3),
+	FIELD(lsmem_shared, fd, ZERO),
+	FIELD(lsmem_shared, bytes, CONST, .low = 2 * PAGE, .error = EINVAL),
+};
+
+/* Use the memory, from which others may take nothing. */
+static void shared_done(struct making *m, const uint8_t *bytes, long ret)
+{
+	struct lsmem_shared shared;
+	uint8_t *window;
+
+	(void)m;
+	memcpy(&shared, bytes, sizeof(shared));
+	if (ret)
+		return;
+	window = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, shared.fd, PAGE);
+	if (window != MAP_FAILED) {
+		window[shared.id]++;
+		munmap(window, PAGE);
+	}
+	close(shared.fd);
+}
+
 static const struct field snapshot_done_fields[] = {
 	FIELD(lsmem_snapshot_done, size, SIZE),
 	FIELD(lsmem_snapshot_done, flags, ZERO),
@@ -347,6 +404,10 @@ const struct description descriptions[] = {
 	      .done = single_done),
 	IOCTL("FREE", OBJECT, 150, 80, LSMEM_IOC_FREE, lsmem_op, op_fields[3],
 	      .done = single_done),
+	IOCTL("READ index", OBJECT, 30, 15, LSMEM_IOC_READ, lsmem_op, read_index_fields),
+	IOCTL("ALLOC index", OBJECT, 20, 10, LSMEM_IOC_ALLOC, lsmem_op, alloc_index_fields,
+	      .done = single_done),
+	IOCTL("SHARED", OBJECT, 10, 6, LSMEM_IOC_SHARED, lsmem_shared, shared_fields, .done = shared_done),
 	CALL("VECTOR", OBJECT, 60, 30, run_vector, .request = LSMEM_IOC_VECTOR),
 	CALL("uring", OBJECT, 90, 60, run_uring),
 	IOCTL("SYNC", OBJECT, 6, 6, LSMEM_IOC_SYNC, lsmem_sync, sync_fields),

@@ -394,7 +394,7 @@ uint8_t *place_argument(struct making *m, const struct gene *gene)
  */
 static bool is_unsafe(const struct making *m, const struct description *d, const struct gene *gene)
 {
-	if (d->request == LSMEM_IOC_PAGES || d->request == LSMEM_IOC_SNAPSHOT)
+	if (d->request == LSMEM_IOC_PAGES || d->request == LSMEM_IOC_SNAPSHOT || d->request == LSMEM_IOC_SHARED)
 		return gene->at >= PLACE_FOREIGN;
 	return d->on == FD_CONTROL && m->me->process->root &&
 	       (m->slot >= 0 || (gene->at >= 222 && gene->at < 247));

@@ -591,6 +591,30 @@ TEST_F_TIMEOUT(object, snapshot, SECONDS)
 	JUDGE_ALL(1);
 }
 
+/* Memory that clients share, of an id that has none yet each time. */
+TEST_F_TIMEOUT(object, shared, SECONDS)
+{
+	struct failing last = { 0 };
+
+	FOR_EACH_FAILURE(f) {
+		struct lsmem_shared shared = { .size = sizeof(shared), .id = f.nth, .bytes = 1ull << 30 };
+		struct lsmem_shared found = { .size = sizeof(found), .id = f.nth };
+		int ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_SHARED, &shared);
+
+		JUDGE(f, ret);
+		if (!ret)
+			EXPECT_EQ(0, close(shared.fd));
+		/* It is there as a whole or not at all. */
+		ret = call(self->store.fd, LSMEM_IOC_SHARED, &found);
+		EXPECT_TRUE(!ret || ret == -ENOENT);
+		if (!ret) {
+			EXPECT_EQ(1ull << 30, found.bytes);
+			EXPECT_EQ(0, close(found.fd));
+		}
+	}
+	JUDGE_ALL(1);
+}
+
 TEST_F_TIMEOUT(object, alloc, SECONDS)
 {
 	struct failing last = { 0 };

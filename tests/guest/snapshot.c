@@ -772,7 +772,7 @@ TEST_F(snapshot, fields)
 	EXPECT_EQ(seglets, snapshot.page->nr_seglets);
 	EXPECT_EQ(seglets * LSMEM_SEGLET_BYTES / 256, snapshot.page->livemap.length);
 	EXPECT_LE(seglets * 4, snapshot.page->salts.length);
-	EXPECT_EQ(snapshot.page->salts.offset + snapshot.page->salts.length, snapshot.call.bytes);
+	EXPECT_EQ(PAGE + snapshot.page->salts.length + snapshot.page->livemap.length, snapshot.call.bytes);
 	EXPECT_EQ(snapshot.call.kept_max, snapshot.page->kept_max);
 	EXPECT_EQ(snapshot.call.time_ms, snapshot.page->time_ms);
 	EXPECT_EQ(store_attribute(&client->store, "limits/snapshot_ms"), snapshot.call.time_ms);

@@ -34,6 +34,8 @@ const char *lsm_strerror(int error)
 		return "not possible in the child of a fork";
 	case EDOM:
 		return "a weight is negative or no number, or all are 0";
+	case EEXIST:
+		return "there is an object with this index or key already";
 	case EFBIG:
 		return "the object would be larger than an object can be";
 	case EILSEQ:
@@ -49,7 +51,7 @@ const char *lsm_strerror(int error)
 	case ENODEV:
 		return "the store is being destroyed";
 	case ENOENT:
-		return "no such store, or the handle was never given out";
+		return "no such store, handle, key or root";
 	case ENOSPC:
 		return "the store is full";
 	case ENOTTY:
@@ -64,6 +66,8 @@ const char *lsm_strerror(int error)
 		return "the object was freed";
 	case ETIMEDOUT:
 		return "not in time; of a durable change: it is made, and it is not known whether it is durable";
+	case EUSERS:
+		return "as many clients as there can be have the table open";
 	case EUCLEAN:
 		return "the memory of the store is damaged";
 	}

@@ -70,6 +70,7 @@ int lsm_large_index_read(struct lsm *lsm, uint64_t handle, struct lsm_object *ob
 
 int lsm_large_create(struct lsm *lsm, uint32_t part, unsigned int flags, uint64_t *handle)
 {
+	_Static_assert(sizeof(struct lsm_large_part) + LSM_LARGE_PART_MAX == LSMEM_OBJECT_MAX, "a part is an object");
 	struct lsm_large_index index = {
 		.magic = __cpu_to_le64(LSM_LARGE_MAGIC),
 		.format = __cpu_to_le32(LSM_LARGE_FORMAT),

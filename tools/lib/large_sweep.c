@@ -167,7 +167,9 @@ static int sweep_found(struct lsm *lsm, const struct found *found, struct lsm_la
 int lsm_large_sweep(struct lsm *lsm, uint32_t table, struct lsm_large_report *report)
 {
 	struct sweep sweep = { .nr = 0 };
+	/* No snapshot: what has changed since is looked at again. */
 	const struct lsm_scan scan = {
+		.plan = LSM_PLAN_TABLE,
 		.threads = 1,
 		.prefix = sizeof(struct lsm_large_part),
 		.one_table = 1,

@@ -476,7 +476,7 @@ int lsm_add(struct lsm *lsm, uint64_t handle, uint32_t type, uint32_t offset, un
  * @version: in, with LSM_EXPECT: the expected version; out: the present version; may be NULL without LSM_EXPECT
  */
 #define LSM_LARGE_PART_MIN	4096u
-#define LSM_LARGE_PART_MAX	(LSMEM_OBJECT_MAX - 32u)
+#define LSM_LARGE_PART_MAX	((1u << 20) - 32u)
 
 /**
  * struct lsm_large - attributes of a large object
