@@ -16,7 +16,7 @@ KBUILD	 = $(MAKE) -C $(KDIR) M=$(CURDIR)
 DESTDIR	?=
 PREFIX	?= /usr
 
-TOOLS	:= tools/lsmemctl tools/preload tools/example
+TOOLS	:= tools/lsmemctl tools/cached tools/preload tools/example
 SUITES	:= $(dir $(wildcard tests/*/Makefile))
 
 # Do not export KVER: on a new machine it is empty until setup has run.
@@ -31,7 +31,7 @@ modules: ## kmod/lsmem.ko (W=1: more warnings; C=1: sparse as well)
 lib: ## liblsmem
 	$(MAKE) -C tools/lib
 
-tools: lib daemon ## lsmemctl and the example
+tools: lib daemon ## lsmemctl, lsmemcached and the example
 	@set -e; for tool in $(TOOLS); do $(MAKE) -C $$tool; done
 
 daemon: ## lsmemd
@@ -177,6 +177,7 @@ install-built: all
 	$(MAKE) -C uapi install
 	$(MAKE) -C tools/lib install
 	$(MAKE) -C tools/lsmemctl install
+	$(MAKE) -C tools/cached install
 	$(MAKE) -C tools/preload install
 	$(MAKE) -C tools/flight install
 	$(MAKE) -C daemon install

@@ -194,6 +194,30 @@ static void wire_seeds(void)
 	}
 }
 
+/* See fuzz_cached.c: commands, each with all that follow it. */
+static void cached_seeds(void)
+{
+	static const char *const commands[] = {
+		"set a 1 0 3\r\nabc\r\nget a b\r\ngets a\r\n", "add a 0 0 1 noreply\r\nx\r\nreplace a 0 0 1\r\ny\r\n",
+		"append a 0 0 1\r\nz\r\nprepend a 0 0 1\r\nw\r\n", "cas a 0 0 1 104\r\nv\r\n", "delete a\r\n",
+		"set n 0 0 2\r\n10\r\nincr n 5\r\ndecr n 9\r\n", "touch n 100\r\ngat 0 n a\r\ngats 9 n\r\n",
+		"ms m 2 c k O1 F5 T30\r\nhi\r\nmg m s v t f c h l k q\r\nmn\r\n", "mg w N30 t v c\r\nmg w R60 T90\r\n",
+		"md m I T30\r\nmg m v\r\nms m 1 I C1 ME\r\nx\r\n", "ma n N0 J5 D3 MD v c t\r\n",
+		"ms YWI= 1 b MA\r\n1\r\nmg YWI= b k v\r\nme YWI= b\r\n", "flush_all 5\r\nverbosity 1\r\nversion\r\n",
+		"set big 0 0 9000\r\n", "stats\r\nstats settings\r\nstats cachedump 1 9\r\nquit\r\n",
+	};
+	uint32_t n, i;
+
+	for (n = 0; n < sizeof(commands) / sizeof(*commands); n++) {
+		FILE *file = seed("cached", "text", n);
+
+		put(file, "\7", 1);
+		for (i = n; i < sizeof(commands) / sizeof(*commands); i++)
+			put(file, commands[i], strlen(commands[i]));
+		fclose(file);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t n;
@@ -218,5 +242,6 @@ int main(int argc, char **argv)
 		edit_seeds("check", n);
 	}
 	wire_seeds();
+	cached_seeds();
 	return 0;
 }

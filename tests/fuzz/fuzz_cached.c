@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Any bytes from a client to lsmemcached.  Input: a byte, from which the lengths of pieces come, and what the client
+ * sends.  It is sent at once, and then in pieces to a server that begins anew: both times the answers must be the same.
+ *
+ * The table is a list in memory, of TABLE_ITEMS items: what is over that has no room.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cached/cached.h"
+#include "image.h"
+
+#define TABLE_ITEMS	64u
+#define ANSWER_MAX	(16u << 20)
+#define FIRST_VERSION	100u
+
+struct table_item {
+	char key[CACHED_KEY_MAX + 1];
+	size_t key_length;
+	char *value;
+	struct lsm_item item;
+};
+
+struct answers {
+	char *bytes;
+	size_t length;
+};
+
+struct cached cached = { .evicting = PTHREAD_MUTEX_INITIALIZER, .flushing = PTHREAD_MUTEX_INITIALIZER };
+
+static struct table_item table[TABLE_ITEMS];
+static uint64_t versions, runs;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+
+/* A clock that stands still, so that both answers are the same */
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+	(void)clock;
+	now->tv_sec = 1700000000;
+	now->tv_nsec = 0;
+	return 0;
+}
+
+static struct table_item *find(const void *key, size_t length)
+{
+	unsigned int i;
+
+	if (length > sizeof(table->key) || !length)
+		fuzz_fail("a key of %zu bytes", length);
+	for (i = 0; i < TABLE_ITEMS; i++) {
+		if (table[i].key_length == length && !memcmp(table[i].key, key, length))
+			return &table[i];
+	}
+	return NULL;
+}
+
+ssize_t lsm_table_get(struct lsm_table *unused, const void *key, size_t key_length, void *value, size_t room,
+		      struct lsm_item *item)
+{
+	struct table_item *found = find(key, key_length);
+	size_t length;
+
+	(void)unused;
+	if (!found)
+		return -ENOENT;
+	length = found->item.length < room ? found->item.length : room;
+	memcpy(value, found->value, length);
+	if (item)
+		*item = found->item;
+	return (ssize_t)length;
+}
+
+void lsm_table_get_many(struct lsm_table *unused, struct lsm_get *gets, size_t nr)
+{
+	for (; nr--; gets++)
+		gets->result = lsm_table_get(unused, gets->key, gets->key_length, gets->value, gets->room, &gets->item);
+}
+
+int lsm_table_put(struct lsm_table *unused, const void *key, size_t key_length, const void *value, size_t length,
+		  unsigned int flags, uint64_t *version)
+{
+	struct table_item *found = find(key, key_length);
+	unsigned int i;
+
+	(void)unused;
+	if (found && flags & LSM_NEW)
+		return -EEXIST;
+	if (!found && flags & (LSM_OLD | LSM_EXPECT))
+		return -ENOENT;
+	if (flags & LSM_EXPECT && found->item.version != *version) {
+		*version = found->item.version;
+		return -EILSEQ;
+	}
+	for (i = 0; !found && i < TABLE_ITEMS; i++) {
+		if (!table[i].key_length)
+			found = &table[i];
+	}
+	if (!found)
+		return -ENOSPC;
+	memcpy(found->key, key, key_length);
+	found->key_length = key_length;
+	free(found->value);
+	found->value = malloc(length);
+	if (!found->value)
+		abort();
+	memcpy(found->value, value, length);
+	found->item.version = ++versions;
+	found->item.handle = runs << 32 | versions;
+	found->item.length = (uint32_t)length;
+	if (version)
+		*version = versions;
+	return 0;
+}
+
+int lsm_table_put_many(struct lsm_table *unused, struct lsm_put *puts, size_t nr, unsigned int flags)
+{
+	for (; nr--; puts++)
+		puts->result = lsm_table_put(unused, puts->key, puts->key_length, puts->value, puts->length,
+					     puts->flags | flags, &puts->version);
+	return 0;
+}
+
+static void forget(struct table_item *item)
+{
+	free(item->value);
+	memset(item, 0, sizeof(*item));
+}
+
+int lsm_table_remove(struct lsm_table *unused, const void *key, size_t key_length, unsigned int flags,
+		     uint64_t *version)
+{
+	struct table_item *found = find(key, key_length);
+
+	(void)unused;
+	if (!found)
+		return -ENOENT;
+	if (flags & LSM_EXPECT && found->item.version != *version)
+		return -EILSEQ;
+	forget(found);
+	return 0;
+}
+
+int lsm_table_next(struct lsm_table *unused, uint64_t *cursor, void *key, size_t *key_length, void *value, size_t room,
+		   struct lsm_item *item)
+{
+	(void)unused;
+	while (*cursor < TABLE_ITEMS) {
+		struct table_item *found = &table[(*cursor)++];
+
+		if (!found->key_length)
+			continue;
+		memcpy(key, found->key, found->key_length < *key_length ? found->key_length : *key_length);
+		*key_length = found->key_length;
+		memcpy(value, found->value, found->item.length < room ? found->item.length : room);
+		*item = found->item;
+		return 1;
+	}
+	return 0;
+}
+
+ssize_t lsm_table_evict(struct lsm_table *unused, size_t bytes, uint64_t *evicted)
+{
+	(void)unused;
+	(void)bytes;
+	*evicted = 0;
+	return 0;
+}
+
+int lsm_table_stat(struct lsm_table *unused, struct lsm_table_stat *stat)
+{
+	(void)unused;
+	(void)stat;
+	return 0;
+}
+
+int lsm_stat(struct lsm *lsm, struct lsmem_stat *stat)
+{
+	(void)lsm;
+	(void)stat;
+	return 0;
+}
+
+void worker_poll_out(struct cached_connection *connection, bool out)
+{
+	(void)connection;
+	(void)out;
+}
+
+static void take(struct cached_connection *connection, struct answers *answers)
+{
+	size_t length = connection->out_end - connection->out_begin;
+
+	if (answers->length + length > ANSWER_MAX) {
+		connection->dead = true;
+		return;
+	}
+	answers->bytes = realloc(answers->bytes, answers->length + length + 1);
+	if (!answers->bytes)
+		abort();
+	if (length)
+		memcpy(answers->bytes + answers->length, connection->out + connection->out_begin, length);
+	answers->length += length;
+	connection->out_begin = connection->out_end = 0;
+}
+
+static void run(struct cached_connection *connection, struct answers *answers)
+{
+	bool more;
+
+	do {
+		more = command_run(connection);
+		batch_flush(connection->worker);
+		take(connection, answers);
+	} while (more && !connection->dead && !connection->closing);
+}
+
+static void converse(const uint8_t *data, size_t size, uint8_t pieces, struct answers *answers)
+{
+	struct cached_connection *connection;
+	uint32_t dice = pieces;
+	int sockets[2];
+	unsigned int i;
+
+	for (i = 0; i < TABLE_ITEMS; i++)
+		forget(&table[i]);
+	versions = FIRST_VERSION;
+	runs++;
+	memset(&cached.workers->counters, 0, sizeof(cached.workers->counters));
+	memset(&cached.upkeep, 0, sizeof(cached.upkeep));
+	cached.generation = cached.flush_at = 0;
+	cached.workers->now = item_now();
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets))
+		abort();
+	connection = connection_new(cached.workers, sockets[0]);
+	if (!connection)
+		abort();
+	while (size && !connection->dead && !connection->closing) {
+		size_t length = pieces ? 1 + (dice >> 8) % (pieces < size ? pieces : size) : size;
+		ssize_t sent = write(sockets[1], data, length);
+
+		if (sent <= 0)
+			abort();
+		dice = dice * 1103515245u + 12345u;
+		data += sent;
+		size -= (size_t)sent;
+		if (!connection_receive(connection))
+			fuzz_fail("the connection is at its end");
+		run(connection, answers);
+	}
+	/* What the buffer had no room for */
+	while (!connection->dead && !connection->closing && recv(sockets[0], &i, 1, MSG_PEEK) == 1) {
+		connection_receive(connection);
+		run(connection, answers);
+	}
+	connection_free(connection);
+	close(sockets[1]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct answers whole = { 0 }, pieces = { 0 };
+
+	if (size < 2)
+		return 0;
+	if (!cached.workers) {
+		cached.options = (struct cached_options) { .threads = 1, .item_max = 8192, .keep = true };
+		cached.workers = calloc(1, sizeof(*cached.workers));
+		cached.workers->batch = batch_new();
+		cached.workers->large = malloc(2 * CACHED_OBJECT_MAX);
+	}
+	converse(data + 1, size - 1, 0, &whole);
+	converse(data + 1, size - 1, (uint8_t)(data[0] | 1), &pieces);
+	/* Counters and times of the process differ */
+	if (!memmem(data, size, "stats", 5) &&
+	    (whole.length != pieces.length || memcmp(whole.bytes, pieces.bytes, whole.length)))
+		fuzz_fail("the answers differ: %.*s\nand %.*s", (int)whole.length, whole.bytes, (int)pieces.length,
+			  pieces.bytes);
+	free(whole.bytes);
+	free(pieces.bytes);
+	return 0;
+}

@@ -1,0 +1,176 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# lsmemcached: a client that knows what each answer has to be (cached.py), a restart, and a kill; a store that is full,
+# in both modes; what is refused.  Then those of memcached's own tests that apply (cached/tests), in a short run
+# (LSMEM_SCALE below 100) a few of them.
+set -u
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+here=$(dirname "$(readlink -f "$0")")
+cached=$top/tools/cached/lsmemcached
+memcached=$top/tests/bench/build/memcached
+python=${LSMEM_PYTHON:-$HOME/.cache/lsmem/python/bin/python3}
+seed=${LSMEM_SEED:-$RANDOM}
+scale=${LSMEM_SCALE:-100}
+server=
+echo "# seed $seed"
+
+# server_start OPTION ..: on $scratch/socket; it can be connected to when this returns
+server_start()
+{
+	local tries
+
+	"$cached" --store "/dev/$store" -s "$scratch/socket" "$@" 2>"$scratch/err" &
+	server=$!
+	for tries in $(seq 600); do
+		client quit >/dev/null 2>&1 && return 0
+		kill -0 $server 2>/dev/null || return 1
+		sleep 0.05
+	done
+	return 1
+}
+
+# server_end SIGNAL: its exit status is that of this
+server_end()
+{
+	kill -"$1" $server
+	wait $server 2>/dev/null
+}
+
+# client LINE: sends it, and prints the answer
+client()
+{
+	timeout 60 python3 - "$scratch/socket" "$1" <<-'PYTHON'
+	import socket, sys
+	client = socket.socket(socket.AF_UNIX)
+	client.connect(sys.argv[1])
+	client.sendall(sys.argv[2].encode() + b"\r\nquit\r\n")
+	while got := client.recv(4096):
+	    sys.stdout.write(got.decode())
+	PYTHON
+}
+
+# stat_of NAME
+stat_of()
+{
+	client stats | tr -d '\r' | awk -v name="$1" '$2 == name { print $3 }'
+}
+
+model()
+{
+	timeout 300 python3 "$here/cached.py" "$scratch/socket" "$@"
+}
+
+# memcached_test NAME: one of memcached's own, with a store of its own
+memcached_test()
+{
+	local ret=0
+
+	store_create --size 256M
+	(
+		cd "$scratch/memcached" || exit 1
+		echo 0 >tables
+		# maxconns opens more connections than it may have descriptors
+		ulimit -n 4096
+		LSMEM_CACHED=$cached LSMEM_STORE=/dev/$store timeout 300 perl "t/$1.t"
+	) || ret=$?
+	# A server that its test has not waited for can have the store open for a moment
+	store_destroy && return $ret
+}
+
+store_create --size 256M
+ok 'the server starts' server_start
+ok 'answers of all commands are those of the model' model mix $((200 * scale)) "$seed"
+ok 'items are set' model fill $((20 * scale)) "$seed"
+ok 'SIGTERM ends it' server_end TERM
+ok 'it starts again, in store mode' server_start --mode store -t 2
+ok 'the items are there' model check $((20 * scale)) "$seed"
+server_end KILL
+ok 'it starts again after it was killed' server_start
+ok 'the items are there' model check $((20 * scale)) "$seed"
+is 'flush_all' "$(client flush_all)" $'OK\r'
+ok 'no item is there' model flushed $((20 * scale)) "$seed"
+server_end TERM
+ok 'it starts again after a flush' server_start
+ok 'no item is there' model flushed $((20 * scale)) "$seed"
+for tries in $(seq 100); do
+	items=$(stat_of curr_items)
+	[ "$items" = 0 ] && break
+	sleep 0.1
+done
+is 'items that were flushed have been removed' "$items" 0
+server_end TERM
+store_destroy
+
+store_create --size 128M
+ok 'a cache starts' server_start --memory 60
+big=$(head -c 500000 /dev/zero | tr '\0' x)
+fill_store()
+{
+	python3 - "$scratch/socket" <<-'PYTHON'
+	import socket, sys
+	client = socket.socket(socket.AF_UNIX)
+	client.connect(sys.argv[1])
+	answers = client.makefile("rb")
+	stored = refused = 0
+	for number in range(500):
+	    client.sendall(b"set big%d 0 0 500000\r\n%s\r\n" % (number, b"x" * 500000))
+	    line = answers.readline()
+	    stored += line == b"STORED\r\n"
+	    refused += line == b"SERVER_ERROR out of memory storing object\r\n"
+	print(stored, refused)
+	PYTHON
+}
+is 'a cache takes more than the store' "$(fill_store)" '500 0'
+ok 'items were evicted' [ "$(stat_of evictions)" -gt 0 ]
+ok 'the last item is there' grep -q VALUE <<<"$(client 'get big499')"
+server_end TERM
+ok 'store mode' server_start --mode store --table 2
+filled=$(fill_store)
+ok "a store refuses what has no room: stored, refused: $filled" [ "${filled% *}" -gt 0 -a "${filled#* }" -gt 0 -a \
+	$((${filled% *} + ${filled#* })) = 500 ]
+is 'no item was evicted' "$(stat_of evictions)" 0
+ok 'the first item is there' grep -q VALUE <<<"$(client 'get big0')"
+server_end TERM
+
+# A volatile store
+refuses()
+{
+	"$cached" --store "/dev/$store" -s "$scratch/other" "$@" 2>&1 | grep -q "$wanted"
+}
+wanted='lsmemctl create --durable' ok 'durable, on a volatile store' refuses --durable
+wanted='give a size' ok 'items that are too large' refuses -I 2m
+wanted='there is no UDP' ok 'UDP' refuses -U 1
+wanted='lsmemctl create' ok 'no store' refuses --store /dev/lsmem-none
+store_destroy
+
+# The tests of a client in Python. test_misc wants cache_memlimit: the store has its size
+pymemcache=$("$python" -c 'import pytest, pymemcache.test; print(pymemcache.test.__path__[0])' 2>/dev/null)
+if [ -n "$pymemcache" ]; then
+	ip link set lo up
+	store_create --size 256M
+	"$cached" --store "/dev/$store" -l 127.0.0.1 -p 11311 2>"$scratch/err" &
+	server=$!
+	ok 'the server listens on TCP' timeout 30 bash -c 'until (exec 3<>/dev/tcp/127.0.0.1/11311) 2>/dev/null; do
+		sleep 0.05; done'
+	ok 'tests of pymemcache' timeout 300 "$python" -B -m pytest -q -W ignore -p no:cacheprovider -c /dev/null \
+		"$pymemcache/test_integration.py" --server 127.0.0.1 --port 11311 -k 'not test_misc'
+	server_end TERM
+	store_destroy
+else
+	echo '# no pymemcache: its tests are left out'
+fi
+
+[ -e "$memcached/made" ] || { echo "# no memcached when the tests were built: its own tests are left out"; tap_end; exit; }
+mkdir "$scratch/memcached"
+ln -s "$memcached/t" "$memcached/timedrun" "$here/cached/memcached-debug" "$scratch/memcached/"
+for file in "$memcached"/t/*.t; do
+	name=$(basename "$file" .t)
+	mark=$(awk -v name="$name" '$2 == name { print $1 }' "$here/cached/tests")
+	[ -n "$mark" ] || ok "cached/tests names $name.t" false
+	[ "$mark" = + ] || continue
+	case $scale-$name in
+	100-* | *-metaget | *-cas | *-incrdecr | *-noreply) ok "$name.t" memcached_test "$name" ;;
+	esac
+done
+tap_end

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * lsmemcached: threads that serve connections.
+ *
+ * A pass reads from all connections that can be read, carries out their commands, and sends the answers.  With
+ * --durable one wait comes in between, for all changes of the pass.  Answers to changes that cannot be made durable
+ * are not sent: their connections are closed.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "cached.h"
+
+#define EVENTS		64
+#define IDLE_CHECK_MS	1000
+
+static void activate(struct cached_connection *connection)
+{
+	struct cached_worker *worker = connection->worker;
+
+	if (connection->active)
+		return;
+	connection->active = true;
+	connection->next = worker->active;
+	worker->active = connection;
+}
+
+static void end(struct cached_connection *connection)
+{
+	*connection->back = connection->all;
+	if (connection->all)
+		connection->all->back = connection->back;
+	connection_free(connection);
+}
+
+/**
+ * worker_poll_out - poll a connection for room, instead of for commands
+ * @connection: of the calling worker
+ * @out: poll for room
+ */
+void worker_poll_out(struct cached_connection *connection, bool out)
+{
+	struct epoll_event event = { .events = out ? EPOLLOUT : EPOLLIN, .data.ptr = connection };
+
+	if (connection->waits_out == out)
+		return;
+	connection->waits_out = out;
+	if (epoll_ctl(connection->worker->poll, EPOLL_CTL_MOD, connection->fd, &event))
+		connection->dead = true;
+}
+
+/* Takes over connections from the thread that accepts. */
+static void adopt(struct cached_worker *worker)
+{
+	struct cached_connection *connection, *next;
+	uint64_t count;
+
+	if (read(worker->wake, &count, sizeof(count)) < 0)
+		return;
+	pthread_mutex_lock(&worker->lock);
+	next = worker->handed;
+	worker->handed = NULL;
+	pthread_mutex_unlock(&worker->lock);
+	while ((connection = next)) {
+		struct epoll_event event = { .events = EPOLLIN, .data.ptr = connection };
+
+		next = connection->next;
+		connection->all = worker->all;
+		connection->back = &worker->all;
+		if (worker->all)
+			worker->all->back = &connection->all;
+		worker->all = connection;
+		if (epoll_ctl(worker->poll, EPOLL_CTL_ADD, connection->fd, &event))
+			end(connection);
+	}
+}
+
+/* Once a second */
+static void close_idle(struct cached_worker *worker)
+{
+	struct cached_connection *connection, *next;
+
+	if (!cached.options.idle || worker->looked == worker->now)
+		return;
+	worker->looked = worker->now;
+	for (connection = worker->all; connection; connection = next) {
+		next = connection->all;
+		if (connection->active || connection->last + cached.options.idle > worker->now)
+			continue;
+		worker->counters.idle_kicks++;
+		end(connection);
+	}
+}
+
+static void look_at(struct epoll_event *event)
+{
+	struct cached_connection *connection = event->data.ptr;
+
+	/* What is active has commands left from the last pass: it reads no more before they are done */
+	if (!connection->active && event->events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !connection_receive(connection))
+		connection->dead = true;
+	activate(connection);
+}
+
+/* Makes the changes of a pass durable. */
+static void settle(struct cached_worker *worker)
+{
+	struct cached_connection *connection;
+	int ret;
+
+	if (!worker->changed || !cached.options.durable)
+		return;
+	worker->counters.durable_waits++;
+	ret = lsm_sync(cached.lsm, 0);
+	if (!ret)
+		return;
+	worker->counters.durable_failures++;
+	fprintf(stderr, "lsmemcached: %s: changes may not be durable, their clients are disconnected: %s\n",
+		cached.options.store ? cached.options.store : LSM_DEFAULT_STORE, lsm_strerror(ret));
+	for (connection = worker->active; connection; connection = connection->next)
+		connection->dead |= connection->changed;
+}
+
+/* Sends the answers of a pass.  Connections that have more to do stay active. */
+static void answer(struct cached_worker *worker)
+{
+	struct cached_connection *connection, *next = worker->active;
+
+	worker->active = NULL;
+	while ((connection = next)) {
+		next = connection->next;
+		connection->active = false;
+		connection->changed = false;
+		if (!connection->dead)
+			connection_send(connection);
+		if (connection->dead || (connection->closing && !connection->out_end))
+			end(connection);
+		else if (connection->more && !connection->out_end)
+			activate(connection);
+	}
+	worker->changed = false;
+}
+
+static void *serve(void *argument)
+{
+	struct cached_worker *worker = argument;
+	struct cached_connection *connection;
+	struct epoll_event events[EVENTS];
+	int i, nr;
+
+	while (!__atomic_load_n(&cached.stop, __ATOMIC_ACQUIRE)) {
+		nr = epoll_wait(worker->poll, events, EVENTS,
+				worker->active ? 0 : cached.options.idle ? IDLE_CHECK_MS : -1);
+		worker->now = item_now();
+		for (i = 0; i < nr; i++) {
+			if (events[i].data.ptr)
+				look_at(&events[i]);
+			else
+				adopt(worker);
+		}
+		for (connection = worker->active; connection; connection = connection->next)
+			connection->more = command_run(connection);
+		batch_flush(worker);
+		settle(worker);
+		answer(worker);
+		close_idle(worker);
+	}
+	return NULL;
+}
+
+/**
+ * worker_start - start a thread
+ * @worker: zeroed; out
+ *
+ * Return: 0; -ENOMEM, and others.
+ */
+int worker_start(struct cached_worker *worker)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
+
+	pthread_mutex_init(&worker->lock, NULL);
+	worker->poll = epoll_create1(EPOLL_CLOEXEC);
+	worker->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (worker->poll < 0 || worker->wake < 0 || epoll_ctl(worker->poll, EPOLL_CTL_ADD, worker->wake, &event))
+		return -errno;
+	worker->batch = batch_new();
+	worker->large = malloc(CACHED_OBJECT_MAX + CACHED_OBJECT_MAX);
+	if (!worker->batch || !worker->large)
+		return -ENOMEM;
+	return -pthread_create(&worker->thread, NULL, serve, worker);
+}
+
+static void wake(struct cached_worker *worker)
+{
+	uint64_t one = 1;
+
+	if (write(worker->wake, &one, sizeof(one)) < 0)
+		perror("lsmemcached: eventfd");
+}
+
+/**
+ * worker_hand - hand a connection over
+ * @worker: that is to serve it
+ * @fd: socket, not blocking; it is closed if there is no memory
+ */
+void worker_hand(struct cached_worker *worker, int fd)
+{
+	struct cached_connection *connection = connection_new(worker, fd);
+
+	if (!connection) {
+		close(fd);
+		__atomic_sub_fetch(&cached.open, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	pthread_mutex_lock(&worker->lock);
+	connection->next = worker->handed;
+	worker->handed = connection;
+	pthread_mutex_unlock(&worker->lock);
+	wake(worker);
+}
+
+/**
+ * worker_stop - wait until a thread has ended
+ * @worker: started; cached.stop is set
+ */
+void worker_stop(struct cached_worker *worker)
+{
+	wake(worker);
+	pthread_join(worker->thread, NULL);
+	adopt(worker);
+	while (worker->all)
+		end(worker->all);
+	free(worker->batch);
+	free(worker->large);
+	close(worker->poll);
+	close(worker->wake);
+}
