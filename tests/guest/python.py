@@ -141,6 +141,42 @@ def test_large(tap: Tap, store: lsmem.Store) -> None:
     tap.same("large: freed", store.stat()["handles_used"], used)
 
 
+def test_table(tap: Tap, store: lsmem.Store) -> None:
+    """A table with keys, and roots."""
+    table = store.table(9)
+    table["a"] = b"1"
+    version = table.put("b", bytearray(b"second"), new=True)
+    tap.same("table: values", (table["a"], table.get(b"b"), table.get("c"), table.get("c", b"?")), (b"1", b"second", None, b"?"))
+    tap.check("table: a key that is there", bool(fails(lambda: table.put("a", b"x", new=True), errno.EEXIST)))
+    tap.check("table: a key that is not", bool(fails(lambda: table.put("c", b"x", old=True), errno.ENOENT)))
+    error = fails(lambda: table.put("b", b"x", expect=version - 1), errno.EILSEQ)
+    tap.check("table: another version", bool(error and error.version == version))
+    found = table.item("b")
+    tap.check("table: an item", bool(found and found.version == version and store.read(found.handle)[:6] == b"second"))
+    big = random.Random(3).randbytes(100000)
+    table.put_many({f"key {i}": b"value %d" % i for i in range(300)} | {"big": big})
+    tap.same("table: many", table.get_many([*(f"key {i}" for i in range(300)), "none", "big"]),
+             [*(b"value %d" % i for i in range(300)), None, big])
+    tap.same("table: all", (len(table), dict(table.items())["big".encode()] == big, len(set(table))), (303, True, 303))
+    del table["a"]
+    tap.same("table: removed", ("a" in table, table.remove("a"), len(table)), (False, False, 302))
+    try:
+        del table["a"]
+        tap.check("table: KeyError", False)
+    except KeyError:
+        tap.check("table: KeyError", True)
+    tap.same("table: evicted", (table.evict(1 << 30) > 100000, len(table)), (True, 0))
+    table.close()
+    handle = store.alloc(b"root").handle
+    store.roots.set("python", handle, expect=0)
+    tap.check("roots: not what is expected", bool(fails(lambda: store.roots.set("python", None, expect=0), errno.EILSEQ)))
+    tap.same("roots", (store.roots.get("python"), store.roots.get("none"), store.roots.all()),
+             (handle, None, {"python": handle}))
+    store.roots.set("python", None)
+    tap.same("roots: removed", store.roots.all(), {})
+    store.free(handle)
+
+
 def test_names(tap: Tap, name: str) -> None:
     """Stores by name and uuid, and waiting for them."""
     lsmem.wait_active(f"/dev/{name}")
@@ -475,6 +511,7 @@ def main() -> int:
             test_objects(tap, store)
             test_parts(tap, store)
             test_large(tap, store)
+            test_table(tap, store)
             test_names(tap, name)
             test_changes(tap, store)
             test_many(tap, store)

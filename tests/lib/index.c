@@ -283,7 +283,7 @@ static bool test_death(struct lsm_index *index)
 	CHECK(opened);
 	CHECK(anew_calls == before + 2 && anew_stripe == (int)stripe);
 	CHECK(exact(index));
-	lsm_index_close(opened);
+	lsm_index_close(opened, true);
 	/* A lock that was left behind is taken once. */
 	CHECK(!lsm_index_lock(index, stripe));
 	lsm_index_unlock(index, stripe);
@@ -334,10 +334,10 @@ int main(void)
 	tap_ok(test_moves(first), "a key that moves while it is looked for");
 	tap_ok(test_alone(first), "keys come and go");
 	tap_ok(test_threads(first, second), "no key is missed while others come and go");
-	lsm_index_close(second);
+	lsm_index_close(second, true);
 	tap_ok(test_death(first), "a client that dies with a lock");
 	tap_ok(test_garbage(first), "garbage");
-	lsm_index_close(first);
+	lsm_index_close(first, true);
 	close(memory);
 	return tap_end();
 }

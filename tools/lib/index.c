@@ -699,7 +699,7 @@ int lsm_index_open(struct lsm *lsm, uint32_t id, bool writable, int (*anew)(void
 		ret = -EAGAIN;
 	}
 	if (ret) {
-		lsm_index_close(index);
+		lsm_index_close(index, true);
 		*out = NULL;
 	}
 	return ret;
@@ -708,12 +708,13 @@ int lsm_index_open(struct lsm *lsm, uint32_t id, bool writable, int (*anew)(void
 /**
  * lsm_index_close() - unmap an index
  * @index: may be NULL; this process holds no lock of it
+ * @here: false in the child of a fork, where something else may be at the address of the mapping
  */
-void lsm_index_close(struct lsm_index *index)
+void lsm_index_close(struct lsm_index *index, bool here)
 {
 	if (!index)
 		return;
-	if (index->header)
+	if (index->header && here)
 		munmap(index->header, index->bytes);
 	if (index->fd >= 0)
 		close(index->fd);

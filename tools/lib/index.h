@@ -125,7 +125,7 @@ struct lsm_probe {
 
 int lsm_index_open(struct lsm *lsm, uint32_t id, bool writable, int (*anew)(void *context, int stripe),
 		   void *context, struct lsm_index **index);
-void lsm_index_close(struct lsm_index *index);
+void lsm_index_close(struct lsm_index *index, bool here);
 uint64_t lsm_index_hash(const struct lsm_index *index, const void *key, size_t length);
 void lsm_index_prefetch(const struct lsm_index *index, uint64_t hash);
 

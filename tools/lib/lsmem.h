@@ -724,7 +724,7 @@ struct lsm_item {
  * @table: out
  *
  * The first to open it makes the index, which takes a fraction of a microsecond for each object of the store, and of a
- * tiered store reads those that are on backups only.  The index takes some 16 bytes of memory for each item, charged
+ * tiered store reads those that are on backups only.  The index takes some 20 bytes of memory for each item, charged
  * to the memory cgroup of who uses a page of it first.
  *
  * Return: 0; -EAGAIN: LSM_RDONLY, and the index has not been made; -EUSERS: 4095 clients have it open; -EPROTO: another

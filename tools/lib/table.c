@@ -384,7 +384,7 @@ int lsm_table_put(struct lsm_table *table, const void *bytes, size_t key_length,
 }
 
 /* Frees the object of an item; the lock of its stripe is held. */
-static int take_away(struct lsm_table *table, uint32_t stripe, struct lsm_probe *probe, uint64_t handle,
+static int take_away(struct lsm_table *table, uint32_t stripe, _Atomic uint64_t *slot, uint64_t handle,
 		     unsigned int flags, uint64_t *version)
 {
 	_Atomic uint64_t *removed = &table->index->stripes[stripe].removed;
@@ -396,7 +396,7 @@ static int take_away(struct lsm_table *table, uint32_t stripe, struct lsm_probe 
 	if (ret == -ESTALE || ret == -ENOENT)
 		ret = -ENOENT;
 	if (!ret || ret == -ENOENT)
-		lsm_index_clear(table->index, stripe, probe->slot);
+		lsm_index_clear(table->index, stripe, slot);
 	return ret;
 }
 
@@ -423,7 +423,7 @@ int lsm_table_remove(struct lsm_table *table, const void *bytes, size_t key_leng
 		return ret;
 	ret = find(table, &key, true, NULL, 0, &item, &probe);
 	if (ret >= 0)
-		ret = ret ? take_away(table, stripe, &probe, item.handle, flags, version ? version : &unasked) :
+		ret = ret ? take_away(table, stripe, probe.slot, item.handle, flags, version ? version : &unasked) :
 			    -ENOENT;
 	lsm_index_unlock(table->index, stripe);
 	if (!ret && flags & LSM_DURABLE)
@@ -685,7 +685,7 @@ void lsm_table_close(struct lsm_table *table)
 {
 	if (!table)
 		return;
-	lsm_index_close(table->index);
+	lsm_index_close(table->index, lsm_windows_here(table->lsm));
 	free(table);
 }
 
@@ -730,14 +730,35 @@ int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t 
 	return (int)ret;
 }
 
+/* Evicts the item of a slot; the lock of its stripe is held.  Return: bytes given back, or a negative errno. */
+static int evict_slot(struct lsm_table *table, uint32_t stripe, _Atomic uint64_t *slot)
+{
+	uint64_t handle, version = 0, index = atomic_load_explicit(slot, memory_order_relaxed) & LSM_SLOT_INDEX;
+	enum lsm_locate found = LSM_ASK;
+	struct lsm_place place;
+	int ret;
+
+	if (index < table->lsm->nr_handles)
+		found = lsm_identify(table->lsm, index, &handle, &place);
+	/* Nothing is there, or an object of others: one that knows objects only has freed the item. */
+	if (found == LSM_ASK || (found == LSM_FOUND && place.object.table != table->id)) {
+		lsm_index_clear(table->index, stripe, slot);
+		return 0;
+	}
+	if (found != LSM_FOUND)
+		return 0;
+	ret = take_away(table, stripe, slot, handle, 0, &version);
+	if (ret)
+		return ret == -ENOENT ? 0 : ret;
+	return (int)lsmem_entry_size(place.object.length);
+}
+
 /* Evicts what was not read of a bucket and its overflow buckets.  Return: bytes given back, or a negative errno. */
 static ssize_t evict_bucket(struct lsm_table *table, uint32_t stripe, uint32_t number, uint64_t *evicted)
 {
 	struct lsm_index *index = table->index;
 	struct lsm_bucket *bucket = lsm_index_bucket(index, stripe, number);
-	struct lsm_place place;
-	struct lsm_probe probe;
-	uint64_t handle, value, version;
+	uint64_t value;
 	ssize_t bytes = 0;
 	uint32_t i, steps;
 	int ret;
@@ -754,20 +775,13 @@ static ssize_t evict_bucket(struct lsm_table *table, uint32_t stripe, uint32_t n
 			ret = lsm_index_lock(index, stripe);
 			if (ret)
 				return ret;
-			if (atomic_load_explicit(&bucket->slots[i], memory_order_relaxed) == value &&
-			    lsm_identify(table->lsm, value & LSM_SLOT_INDEX, &handle, &place) == LSM_FOUND &&
-			    place.object.table == table->id) {
-				probe.slot = &bucket->slots[i];
-				version = 0;
-				ret = take_away(table, stripe, &probe, handle, 0, &version);
-				if (!ret) {
-					bytes += lsmem_entry_size(place.object.length);
-					++*evicted;
-				}
-			}
+			if (atomic_load_explicit(&bucket->slots[i], memory_order_relaxed) == value)
+				ret = evict_slot(table, stripe, &bucket->slots[i]);
 			lsm_index_unlock(index, stripe);
-			if (ret && ret != -ENOENT)
+			if (ret < 0)
 				return ret;
+			bytes += ret;
+			*evicted += ret > 0;
 		}
 	}
 	return bytes;

@@ -19,9 +19,12 @@ from .errors import Error, Revoked
 from .fields import columns_of
 from .large import Attributes, Large, Report
 from .parts import Appended, If
+from .roots import Roots
 from .scan import Batch, Explain, Result, Scan
 from .store import Allocated, Object, Store, Which, open, wait_active  # pylint: disable=redefined-builtin
+from .table import Figures, Item, Table
 
 __all__ = ["Aggregate", "Allocated", "Appended", "Attributes", "Batch", "Change", "Changes", "Error", "Explain",
-           "Group", "If", "Large", "Object", "Report", "Result", "Revoked", "Scan", "Store", "Total", "Which", "aggregate_schema", "columns_of",
-           "open", "wait_active"]
+           "Figures", "Group", "If", "Item", "Large", "Object", "Report", "Result", "Revoked", "Roots",
+           "Scan", "Store", "Table", "Total", "Which", "aggregate_schema", "columns_of", "open",
+           "wait_active"]

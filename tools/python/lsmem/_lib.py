@@ -16,6 +16,7 @@ FIELD_BYTES, FIELD_HANDLE, FIELD_VERSION, FIELD_LENGTH, FIELD_TABLE = 16, 17, 18
 PLANS = ("auto", "lookup", "sorted", "table", "log")
 RDONLY, NO_WINDOWS = 1, 2
 DURABLE, EXPECT, ATOMIC, OLDER, NEWER = 1, 2, 8, 1 << 14, 1 << 15
+NEW, OLD, KEY_MAX = 1 << 16, 1 << 17, 65535
 SCAN_EXACT = 1
 OP_ALLOC, OP_REPLACE, OP_FREE = 1, 3, 4
 OP_BYTES = 56
@@ -39,6 +40,38 @@ class LargeReport(ctypes.Structure):
 
     _fields_ = [("objects", c_uint64), ("parts", c_uint64), ("orphans", c_uint64), ("broken", c_uint64),
                 ("unseen", c_uint64)]
+
+
+class Item(ctypes.Structure):
+    """struct lsm_item"""
+
+    _fields_ = [("handle", c_uint64), ("version", c_uint64), ("length", c_uint32)]
+
+
+class Get(ctypes.Structure):
+    """struct lsm_get"""
+
+    _fields_ = [("key", c_char_p), ("key_length", c_size_t), ("value", c_void_p), ("room", c_size_t), ("item", Item),
+                ("result", ctypes.c_ssize_t)]
+
+
+class Put(ctypes.Structure):
+    """struct lsm_put"""
+
+    _fields_ = [("key", c_char_p), ("key_length", c_size_t), ("value", c_char_p), ("length", c_size_t),
+                ("flags", c_uint), ("version", c_uint64), ("result", c_int)]
+
+
+class TableStat(ctypes.Structure):
+    """struct lsm_table_stat"""
+
+    _fields_ = [("items", c_uint64), ("index_bytes", c_uint64), ("evicted", c_uint64)]
+
+
+class Root(ctypes.Structure):
+    """struct lsm_root"""
+
+    _fields_ = [("handle", c_uint64), ("name", ctypes.c_char * 256)]
 
 
 class Column(ctypes.Structure):
@@ -170,6 +203,14 @@ _CALLS = {
     "lsm_large_free": (c_void_p, c_uint64, c_uint, POINTER(c_uint64)),
     "lsm_large_sweep": (c_void_p, c_uint32, POINTER(LargeReport)),
     "lsm_wait_active": (c_char_p, c_int),
+    "lsm_root_get": (c_void_p, c_char_p, POINTER(c_uint64)),
+    "lsm_root_set": (c_void_p, c_char_p, c_uint64, c_uint, POINTER(c_uint64)),
+    "lsm_table_open": (c_void_p, c_uint32, c_uint, POINTER(c_void_p)),
+    "lsm_table_put": (c_void_p, c_char_p, c_size_t, c_char_p, c_size_t, c_uint, POINTER(c_uint64)),
+    "lsm_table_remove": (c_void_p, c_char_p, c_size_t, c_uint, POINTER(c_uint64)),
+    "lsm_table_put_many": (c_void_p, POINTER(Put), c_size_t, c_uint),
+    "lsm_table_next": (c_void_p, POINTER(c_uint64), c_void_p, POINTER(c_size_t), c_void_p, c_size_t, POINTER(Item)),
+    "lsm_table_stat": (c_void_p, POINTER(TableStat)),
     "lsm_vector": (c_void_p, c_void_p, c_size_t, c_uint, POINTER(c_size_t)),
     "lsm_sync": (c_void_p, c_uint32),
     "lsm_stat": (c_void_p, POINTER(Stat)),
@@ -181,6 +222,16 @@ _CALLS = {
     "lsm_aggregate_counts": (c_void_p, POINTER(Counts)),
     "lsm_aggregate_total": (c_void_p, c_size_t, POINTER(Total)),
     "lsm_aggregate_group": (c_void_p, c_size_t, POINTER(Value), POINTER(c_uint64), POINTER(Total)),
+}
+
+
+# The same of functions that return more than an int has
+_LONG_CALLS = {
+    "lsm_read": (c_void_p, c_uint64, c_void_p, c_size_t, c_uint32, POINTER(Object)),
+    "lsm_large_read": (c_void_p, c_uint64, c_void_p, c_size_t, c_uint64, POINTER(Large)),
+    "lsm_root_list": (c_void_p, POINTER(Root), c_size_t),
+    "lsm_table_get": (c_void_p, c_char_p, c_size_t, c_void_p, c_size_t, POINTER(Item)),
+    "lsm_table_evict": (c_void_p, c_size_t, POINTER(c_uint64)),
 }
 
 
@@ -199,16 +250,14 @@ def _load() -> ctypes.CDLL:
     except OSError as error:
         raise ImportError(f"lsmem: the library of lsmem cannot be loaded: {error}") from error
     try:
-        for name, arguments in _CALLS.items():
-            function = getattr(library, name)
-            function.argtypes = arguments
-            function.restype = c_int
-            function.errcheck = lambda returned, _function, _arguments, what=name: check(returned, what)
-        for name, offset, found in (("lsm_read", c_uint32, Object), ("lsm_large_read", c_uint64, Large)):
-            function = getattr(library, name)
-            function.argtypes = (c_void_p, c_uint64, c_void_p, c_size_t, offset, POINTER(found))
-            function.restype = ctypes.c_ssize_t
-            function.errcheck = lambda returned, _function, _arguments, what=name: check(returned, what)
+        for calls, result in ((_CALLS, c_int), (_LONG_CALLS, ctypes.c_ssize_t)):
+            for name, arguments in calls.items():
+                function = getattr(library, name)
+                function.argtypes = arguments
+                function.restype = result
+                function.errcheck = lambda returned, _function, _arguments, what=name: check(returned, what)
+        library.lsm_table_get_many.argtypes = (c_void_p, POINTER(Get), c_size_t)
+        library.lsm_table_get_many.restype = None
         library.lsm_explain_text.argtypes = (POINTER(Explain), c_char_p, c_size_t)
         library.lsm_explain_text.restype = c_int
         library.lsm_strerror.argtypes = (c_int,)
@@ -216,7 +265,7 @@ def _load() -> ctypes.CDLL:
         errors.strerror = lambda number: str(library.lsm_strerror(number), "ascii")
         library.lsm_fd.argtypes = (c_void_p,)
         library.lsm_fd.restype = c_int
-        for name in ("lsm_close", "lsm_aggregate_destroy", "lsm_columns_free"):
+        for name in ("lsm_close", "lsm_aggregate_destroy", "lsm_columns_free", "lsm_table_close"):
             getattr(library, name).argtypes = (c_void_p,)
             getattr(library, name).restype = None
     except AttributeError as error:

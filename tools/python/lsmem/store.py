@@ -17,7 +17,9 @@ from .errors import Error, wanted
 from .fields import Field, parse_columns, parse_where
 from .large import Large, Report, sweep
 from .parts import If, Parts, Rule, bytes_of
+from .roots import Roots
 from .scan import Explain, Result, Run, Scan, native_scan
+from .table import Table
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -74,6 +76,7 @@ class Store(Parts):
         """Opens @path, by default /dev/lsmem, or "name:NAME" or "uuid:UUID". Without @windows, reads are system calls."""
         self._open: Optional[ctypes.c_void_p] = None
         self._runs: weakref.WeakSet[Run] = weakref.WeakSet()
+        self._tables: weakref.WeakSet[Table] = weakref.WeakSet()
         lsm = ctypes.c_void_p()
         flags = (_lib.RDONLY if readonly else 0) | (0 if windows else _lib.NO_WINDOWS)
         _lib.lib.lsm_open(None if path is None else os.fsencode(path), flags, lsm)
@@ -91,6 +94,8 @@ class Store(Parts):
         if lsm:
             for run in list(self._runs):
                 run.close()
+            for table in list(self._tables):
+                table.close()
             _lib.lib.lsm_close(lsm)
 
     def __enter__(self) -> Store:
@@ -214,6 +219,17 @@ class Store(Parts):
     def sweep_large(self, table: int = 0) -> Report:
         """Frees what writers that ended in the middle have left of large objects of a table, and counts."""
         return sweep(self._lsm, table)
+
+    def table(self, number: int, *, readonly: bool = False) -> Table:
+        """The table with keys whose objects have the table id @number. It is closed with the store."""
+        table = Table(self._lsm, number, readonly)
+        self._tables.add(table)
+        return table
+
+    @property
+    def roots(self) -> Roots:
+        """Names of handles, which are found again after a restart."""
+        return Roots(lambda: self._lsm)
 
     def changes(self, *, durable: bool = False) -> Changes:
         """Changes of up to 256 objects that are made all or none, at the end of a with statement."""
