@@ -228,6 +228,67 @@ TEST_F_TIMEOUT(tier, pages, SECONDS)
 	EXPECT_GT(PAGES, fetched);
 }
 
+/* Have the index of a table made anew, as after a restart. */
+static int forget_index(struct store *store, uint32_t id)
+{
+	struct lsmem_shared shared = { .size = sizeof(shared), .id = id };
+	uint64_t *magic;
+
+	if (ioctl(store->fd, LSMEM_IOC_SHARED, &shared))
+		return -errno;
+	magic = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, shared.fd, 0);
+	close(shared.fd);
+	if (magic == MAP_FAILED)
+		return -errno;
+	*magic = 0;
+	munmap(magic, 4096);
+	return 0;
+}
+
+/* Items of a table of which some are not in memory: they are found, listed, and found by an index that is made anew. */
+TEST_F_TIMEOUT(tier, table, SECONDS)
+{
+	enum { ITEMS = 400, TOGETHER = 8, PERCENT = 80, TABLE = 9 };
+	struct lsm *lsm = self->store.lsm;
+	struct lsm_listed listed[64];
+	struct lsm_table *table;
+	uint64_t cursor = 0, all = 0;
+	long long fetched;
+	uint32_t i, round;
+	ssize_t nr;
+
+	ASSERT_EQ(0, lsm_table_open(lsm, TABLE, 0, &table));
+	for (i = 0; i < ITEMS; i++) {
+		content_fill(self->bytes, 1000, i, 1);
+		ASSERT_EQ(0, lsm_table_put(table, &i, sizeof(i), self->bytes, 1000, LSM_NEW, NULL));
+		if ((i + 1) % TOGETHER == 0)
+			ASSERT_EQ(0, fill(self, PERCENT * (i + 1) / ITEMS));
+	}
+	fetched = tier_attribute(&self->store, "fetches");
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < ITEMS; i++) {
+			ASSERT_EQ(1000, lsm_table_get(table, &i, sizeof(i), self->bytes, LENGTH_MAX, NULL));
+			ASSERT_TRUE(content_is(self->bytes, 1000, i, 1)) TH_LOG("item %u", i);
+		}
+		lsm_table_close(table);
+		if (round)
+			break;
+		/* All objects are listed, those on the backups only as well. */
+		while ((nr = lsm_next(lsm, -1, &cursor, listed, 64)) > 0)
+			all += (uint64_t)nr;
+		ASSERT_EQ(0, nr);
+		EXPECT_EQ(self->nr + ITEMS, all);
+		for (cursor = all = 0; (nr = lsm_next(lsm, TABLE, &cursor, listed, 64)) > 0; all += (uint64_t)nr)
+			EXPECT_EQ(1000 + sizeof(i) + sizeof(struct lsmem_item_end), listed[0].object.length);
+		EXPECT_EQ(ITEMS, all);
+		ASSERT_EQ(0, forget_index(&self->store, TABLE));
+		ASSERT_EQ(0, lsm_table_open(lsm, TABLE, 0, &table));
+	}
+	fetched = tier_attribute(&self->store, "fetches") - fetched;
+	printf("# %lld fetches\n", fetched);
+	EXPECT_LT(ITEMS / 16, fetched);
+}
+
 /* Groups of objects of which some are not in memory: they are fetched, and all are replaced or none. */
 TEST_F_TIMEOUT(tier, groups, SECONDS)
 {
