@@ -639,7 +639,7 @@ TEST_F_TIMEOUT(loading, what_is_refused, SECONDS)
 		{ "cut in the payload", -EINVAL, 0, 8, 7, 0 },
 		{ "cut in the header", -EINVAL, 0, 1024 + 8, 7, 0 },
 		{ "length", -EINVAL, 0, 3, 7, 0 },
-		{ "handle", -EINVAL, 0, 0, HANDLES, 0 },
+		{ "handle", -EINVAL, 0, 0, HANDLES + LSMEM_RESERVED, 0 },
 		{ "commit record", -EINVAL, 0, 0, 7, LSMEM_TYPE_COMMIT },
 		{ "padding", -EINVAL, 0, 0, 7, LSMEM_TYPE_PAD },
 		{ "short object with a long header", -EINVAL, 0, 0, 7, LSMEM_TYPE_OBJECT },
