@@ -105,15 +105,9 @@ struct lsmem_query {
 						 */
 #define LSMEM_OPF_ATOMIC	(1u << 3)	/* struct lsmem_vector only: all operations or none */
 #define LSMEM_OPF_INDEX		(1u << 4)	/* READ: @handle is an index, of whatever object it has now; ALLOC:
-						 * a reserved one; needs LSMEM_FEATURE_INDEX
+						 * a reserved one: handles_max of struct lsmem_query +
+						 * LSMEM_RESERVED_*; needs LSMEM_FEATURE_INDEX
 						 */
-
-/*
- * Reserved indices follow those of other objects: handles_max of struct lsmem_query plus one of these.  Only
- * an ALLOC that names it gives one an object, which can so be found without its handle, also after a crash.
- */
-#define LSMEM_RESERVED_ROOTS	0u		/* names of handles, kept by liblsmem: lsm_root_set() */
-#define LSMEM_RESERVED		1u		/* reserved indices of an object store */
 
 /**
  * struct lsmem_op - one operation on one object

@@ -120,6 +120,13 @@ struct lsmem_entry {
 #define LSMEM_GENERATION_MAX	((1u << LSMEM_GENERATION_BITS) - 1)
 
 /*
+ * Object stores have reserved indices, which follow those of other objects: max_handles of struct lsmem_super plus one
+ * of these.  Only a call that names one gives it an object, which can so be found without its handle, also after a crash.
+ */
+#define LSMEM_RESERVED_ROOTS	0u	/* names of handles, kept by liblsmem: lsm_root_set() */
+#define LSMEM_RESERVED		1u	/* so many reserved indices */
+
+/*
  * A version: bits 0..47, the store's clock when it was issued, in units of 1024 ns, at least one
  * more than in the version it replaces; bits 48..61, the era, which each recovery raises.  So a
  * version is larger than all earlier ones of the same handle, also across a crash (invariant 14),

@@ -246,10 +246,22 @@ enum format_error format_footer_check(const struct lsmem_segment_footer *footer,
 }
 
 /**
+ * format_indices - how many indices a store has
+ * @super: checked
+ *
+ * Return: one more than the highest index, those that are reserved included.
+ */
+uint64_t format_indices(const struct lsmem_super *super)
+{
+	return __le64_to_cpu(super->max_handles) +
+	       (__le32_to_cpu(super->kind) == LSMEM_KIND_OBJECT ? LSMEM_RESERVED : 0);
+}
+
+/**
  * format_directory_check - check the directory of a segment
  * @directory: as many entries as @footer says
  * @footer: checked
- * @max_handles: of the store
+ * @indices: of the store: format_indices()
  *
  * The entries must be such as lsmem_entry_listing() makes. They must be in the order of their home
  * offsets, must not overlap, and must be within the log data.
@@ -258,7 +270,7 @@ enum format_error format_footer_check(const struct lsmem_segment_footer *footer,
  */
 enum format_error format_directory_check(const struct lsmem_directory_entry *directory,
 					 const struct lsmem_segment_footer *footer,
-					 uint64_t max_handles)
+					 uint64_t indices)
 {
 	uint32_t entries = __le32_to_cpu(footer->entries);
 	uint32_t length = __le32_to_cpu(footer->length);
@@ -278,7 +290,7 @@ enum format_error format_directory_check(const struct lsmem_directory_entry *dir
 		if (bytes > LSMEM_OBJECT_MAX || home < end || lsmem_entry_start(home) != home ||
 		    home > length || lsmem_entry_size(bytes) > length - home)
 			return FORMAT_RANGE;
-		if (lsmem_handle_index(__le64_to_cpu(directory[i].key)) >= max_handles ||
+		if (lsmem_handle_index(__le64_to_cpu(directory[i].key)) >= indices ||
 		    __le64_to_cpu(directory[i].version) >> LSMEM_ENTRY_VERSION_BITS)
 			return FORMAT_RANGE;
 		end = home + lsmem_entry_size(bytes);
@@ -603,5 +615,5 @@ enum format_error format_verify_closed(const struct format_verify *verify, const
 		return FORMAT_CRC;
 	directory -= lsmem_directory_bytes(verify->entries);
 	return format_directory_check((const void *)directory, footer,
-				      __le64_to_cpu(super->max_handles));
+				      format_indices(super));
 }

@@ -49,7 +49,8 @@ enum format_error format_footer_check(const struct lsmem_segment_footer *footer,
 				      uint32_t generation);
 enum format_error format_directory_check(const struct lsmem_directory_entry *directory,
 					 const struct lsmem_segment_footer *footer,
-					 uint64_t max_handles);
+					 uint64_t indices);
+uint64_t format_indices(const struct lsmem_super *super);
 
 /* A digest record takes whole blocks; the bytes after its items are zero. */
 uint64_t format_digest_bytes(uint32_t items);

@@ -140,7 +140,7 @@ static int recover_open_all(struct recover *r, uint32_t blank, uint32_t bad)
 		return r->blank ? 0 : -EBADMSG;
 	}
 	r->super = r->backups[first].super;
-	r->max_handles = __le64_to_cpu(r->super.max_handles);
+	r->indices = format_indices(&r->super);
 	if (r->several && !bad) {
 		ret = recover_half_formatted(r, blank, &half);
 		if (ret)
@@ -517,7 +517,7 @@ int recover_format(struct recover *r, const struct recover_geometry *g)
 		backup->there = true;
 		backup->index = slot;
 	}
-	r->max_handles = g->max_handles;
+	r->indices = format_indices(&r->super);
 
 	ret = digest_map_init(&map, slots, format_set_frames(&r->super));
 	if (ret)

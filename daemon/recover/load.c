@@ -40,7 +40,7 @@ void recover_consider(struct recover *r, uint32_t nr, const struct lsmem_directo
 	struct recover_winner *winner;
 
 	recover_count(r, version);
-	if (lsmem_handle_index(key) >= r->max_handles || !generation) {
+	if (lsmem_handle_index(key) >= r->indices || !generation) {
 		recover_damage(r, "segment %llu (frame %u): handle %#llx is out of range",
 			       (unsigned long long)seg->item.segment, seg->frame,
 			       (unsigned long long)key);
@@ -114,7 +114,7 @@ static bool recover_wins(const struct recover *r, uint32_t nr, const struct lsme
 	uint64_t key = __le64_to_cpu(listing.key);
 	const struct recover_winner *winner;
 
-	if (lsmem_handle_index(key) >= r->max_handles)
+	if (lsmem_handle_index(key) >= r->indices)
 		return false;
 	winner = &r->winners[lsmem_handle_index(key)];
 	return winner->segment == nr + 1 && winner->meta == __le64_to_cpu(listing.meta) &&

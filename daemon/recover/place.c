@@ -90,7 +90,7 @@ static struct places *places_new(struct recover *r, uint64_t oldest)
 		return NULL;
 	}
 	/* @first of a segment moves to its end, which is where the next one begins: move it back. */
-	for (index = 0; index < r->max_handles; index++)
+	for (index = 0; index < r->indices; index++)
 		if (r->winners[index].segment)
 			p->order[p->first[r->winners[index].segment - 1]++] = (uint32_t)index;
 	memmove(p->first + 1, p->first, r->nr_segments * sizeof(*p->first));

@@ -117,7 +117,7 @@ struct recover_backup {
  * @segments: the listed segments, by id
  * @nr_segments: elements of @segments
  * @winners: by handle index: the memory grows with the handles, never with the data
- * @max_handles: elements of @winners
+ * @indices: elements of @winners
  * @dense: nearly all pages of @winners will be used
  * @touched: if @dense: of each RECOVER_TOUCH of @winners, whether its pages have been taken
  * @frames: buffers of LSMEM_SEGMENT_BYTES, used in turn
@@ -152,7 +152,7 @@ struct recover {
 	struct recover_segment *segments;
 	uint32_t nr_segments;
 	struct recover_winner *winners;
-	uint64_t max_handles;
+	uint64_t indices;
 	bool dense;
 	bool *touched;
 	uint8_t *frames[RECOVER_FRAMES];
@@ -210,7 +210,7 @@ static inline void recover_prefetch(struct recover *r, uint64_t key)
 	uint64_t index = lsmem_handle_index(key);
 	const struct recover_winner *winner = &r->winners[index];
 
-	if (index >= r->max_handles)
+	if (index >= r->indices)
 		return;
 	if (r->dense && !r->touched[index / RECOVER_TOUCH])
 		recover_touch(r, index);

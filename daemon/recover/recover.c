@@ -400,7 +400,7 @@ static bool recover_dense(struct recover *r)
 		looked++;
 	}
 	return looked && entries * r->nr_segments / looked >=
-			 r->max_handles * sizeof(*r->winners) / LSMEM_BLOCK;
+			 r->indices * sizeof(*r->winners) / LSMEM_BLOCK;
 }
 
 /* Make the table of segments, in the order of their ids, and an empty table of winners. */
@@ -426,8 +426,8 @@ static int recover_prepare(struct recover *r)
 	ret = recover_group(r, items, nr);
 	free(items);
 	r->dense = !ret && recover_dense(r);
-	r->winners = memory_table(r->max_handles * sizeof(*r->winners), r->dense);
-	r->touched = calloc(r->max_handles / RECOVER_TOUCH + 1, sizeof(*r->touched));
+	r->winners = memory_table(r->indices * sizeof(*r->winners), r->dense);
+	r->touched = calloc(r->indices / RECOVER_TOUCH + 1, sizeof(*r->touched));
 	if (!ret && (!r->winners || !r->touched))
 		ret = -ENOMEM;
 	r->time = r->map.store_time;
@@ -445,7 +445,7 @@ static int recover_prepare(struct recover *r)
  */
 void recover_touch(struct recover *r, uint64_t index)
 {
-	uint64_t first = index - index % RECOVER_TOUCH, nr = r->max_handles - first;
+	uint64_t first = index - index % RECOVER_TOUCH, nr = r->indices - first;
 
 	r->touched[index / RECOVER_TOUCH] = true;
 	memory_touch(&r->winners[first],

@@ -304,7 +304,7 @@ static enum format_error scan_directory(struct recover *r, const struct recover_
 	if (bytes > scan_end_bytes(seg) - LSMEM_BLOCK)
 		return FORMAT_RANGE;
 	*entries = (const void *)((const uint8_t *)footer - bytes);
-	return format_directory_check(*entries, footer, r->max_handles);
+	return format_directory_check(*entries, footer, r->indices);
 }
 
 /* Pass 1 of a closed segment; the last scan_end_bytes() of its frame are in @r->frame. */

@@ -323,8 +323,7 @@ static int env_load(void *context, uint64_t segment, uint32_t generation, uint32
 		bytes = lsmem_entry_bytes(entry);
 		if (!format_is_listed(entry) || home < end || home > sealed ||
 		    bytes > sealed - home ||
-		    lsmem_handle_index(lsmem_entry_handle(entry)) >=
-		    __le64_to_cpu(super->max_handles) ||
+		    lsmem_handle_index(lsmem_entry_handle(entry)) >= format_indices(super) ||
 		    !lsmem_handle_generation(lsmem_entry_handle(entry)))
 			fuzz_fail("segment %llu: an entry that is out of range is loaded",
 				  (unsigned long long)segment);
@@ -356,7 +355,7 @@ static int env_place(void *context, uint64_t segment, uint32_t generation, uint3
 		if (LSMEM_LISTING_GET(meta, TYPE) != LSMEM_TYPE_OBJECT || !length ||
 		    length > LSMEM_OBJECT_MAX || home > sealed ||
 		    lsmem_entry_size(length) > sealed - home ||
-		    lsmem_handle_index(key) >= __le64_to_cpu(super->max_handles) ||
+		    lsmem_handle_index(key) >= format_indices(super) ||
 		    !lsmem_handle_generation(key))
 			fuzz_fail("segment %llu: an object that is out of range is placed",
 				  (unsigned long long)segment);

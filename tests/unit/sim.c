@@ -265,7 +265,8 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 	sim->geometry.incarnation = random_next(&sim->random) | 1;
 	sim->geometry.kind = LSMEM_KIND_OBJECT;
 	sim->geometry.store_bytes = 64u << 20;
-	sim->geometry.max_handles = MODEL_HANDLES;
+	/* The last one is reserved: an object as others. */
+	sim->geometry.max_handles = MODEL_HANDLES - LSMEM_RESERVED;
 	sim->geometry.capacity = options->tiered ? 128u << 20 : 0;
 	sim->geometry.frames = options->frames;
 	sim->geometry.replicas = options->replicas;
