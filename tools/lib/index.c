@@ -201,13 +201,14 @@ static void unlock_word(_Atomic uint64_t *lock)
 
 /* ---- Making anew ---------------------------------------------------------------- */
 
+/* With release: who sees that an item has left sees that its stripe is being made anew. */
 static void wipe_bucket(struct lsm_index *index, struct lsm_bucket *bucket)
 {
 	uint32_t steps, i;
 
 	for (steps = CHAIN; bucket && steps; bucket = lsm_index_overflow(index, bucket), steps--)
 		for (i = 0; i < LSM_SLOTS; i++)
-			atomic_store_explicit(&bucket->slots[i], 0, memory_order_relaxed);
+			atomic_store_explicit(&bucket->slots[i], 0, memory_order_release);
 }
 
 /* Empties a stripe, whose lock is held; readers wait from now on until show_stripe(). */
