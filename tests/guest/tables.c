@@ -542,6 +542,31 @@ TEST_F_TIMEOUT(tables, threads, 180)
 	free(works);
 }
 
+/* The same, several at a time. */
+static void add_together(struct work *work)
+{
+	enum { TOGETHER = 8 };
+	struct lsm_put puts[TOGETHER];
+	char keys[TOGETHER][32];
+	uint64_t turn;
+	uint32_t i;
+
+	for (turn = 0; turn < work->turns && !work->failed; turn += TOGETHER) {
+		for (i = 0; i < TOGETHER; i++)
+			puts[i] = (struct lsm_put){
+				.key = keys[i], .value = &work->nr, .length = sizeof(work->nr), .flags = LSM_NEW,
+				.key_length = (size_t)sprintf(keys[i], "%llu", (unsigned long long)turn + i),
+			};
+		work->failed = lsm_table_put_many(work->table, puts, work->turns - turn < TOGETHER ?
+						  work->turns - turn : TOGETHER, 0);
+		for (i = 0; i < TOGETHER && turn + i < work->turns; i++) {
+			work->own[0] += !puts[i].result;
+			if (puts[i].result && puts[i].result != -EEXIST)
+				work->failed = puts[i].result;
+		}
+	}
+}
+
 /* Adds the same keys as the other threads, in the same order, and counts how often it was the first. */
 static void *adder(void *argument)
 {
@@ -549,6 +574,11 @@ static void *adder(void *argument)
 	uint64_t turn;
 	char key[32];
 	int ret;
+
+	if (work->nr < 2) {
+		add_together(work);
+		return NULL;
+	}
 
 	for (turn = 0; turn < work->turns; turn++) {
 		ret = lsm_table_put(work->table, key, (size_t)sprintf(key, "%llu", (unsigned long long)turn),

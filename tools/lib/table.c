@@ -442,6 +442,9 @@ int lsm_table_remove(struct lsm_table *table, const void *bytes, size_t key_leng
  * @ops: replaces, in one system call
  * @which: put of each
  * @nr_ops: entries of @ops
+ * @stripes: whose locks are held, in their order
+ * @nr_stripes: entries of @stripes
+ * @buffer: room for small objects
  */
 struct batch {
 	struct lsm_put *puts;
@@ -451,14 +454,22 @@ struct batch {
 	struct lsmem_op ops[MANY];
 	size_t which[MANY];
 	size_t nr_ops;
+	uint32_t stripes[MANY];
+	size_t nr_stripes;
 	uint8_t *buffer;
 };
+
+static void drop_object(struct batch *batch, size_t i)
+{
+	if (batch->objects[i] != batch->buffer + i * BUFFER)
+		free(batch->objects[i]);
+	batch->objects[i] = NULL;
+}
 
 static void prepare(struct lsm_table *table, struct batch *batch)
 {
 	size_t i;
 
-	batch->nr_ops = 0;
 	for (i = 0; i < batch->nr; i++) {
 		struct lsm_put *p = &batch->puts[i];
 
@@ -483,6 +494,7 @@ static int replace_many(struct lsm_table *table, struct batch *batch, unsigned i
 	size_t i, done = 0;
 	int ret;
 
+	batch->nr_ops = 0;
 	for (i = 0; i < batch->nr; i++) {
 		struct lsm_put *p = &batch->puts[i];
 
@@ -506,10 +518,107 @@ static int replace_many(struct lsm_table *table, struct batch *batch, unsigned i
 			continue;	/* as if it had not been found */
 		p->result = op->result;
 		p->version = op->version;
-		if (batch->objects[batch->which[i]] != batch->buffer + batch->which[i] * BUFFER)
-			free(batch->objects[batch->which[i]]);
-		batch->objects[batch->which[i]] = NULL;
+		drop_object(batch, batch->which[i]);
 	}
+	return ret;
+}
+
+/* Is the key of a put that of an earlier one that is left?  That one comes first. */
+static bool comes_again(const struct batch *batch, size_t i)
+{
+	size_t j;
+
+	for (j = 0; j < i; j++)
+		if (batch->objects[j] && batch->keys[j].hash == batch->keys[i].hash)
+			return true;
+	return false;
+}
+
+/* Locks the stripes of the keys that may be added, in the order of stripes, so that no two wait for each other. */
+static int lock_stripes(struct lsm_table *table, struct batch *batch)
+{
+	uint32_t stripe;
+	size_t i, at;
+	int ret = 0;
+
+	batch->nr_stripes = 0;
+	for (i = 0; i < batch->nr; i++) {
+		if (!batch->objects[i])
+			continue;
+		stripe = lsm_stripe_of(batch->keys[i].hash);
+		for (at = batch->nr_stripes; at && batch->stripes[at - 1] > stripe; at--)
+			;
+		if (at && batch->stripes[at - 1] == stripe)
+			continue;
+		memmove(&batch->stripes[at + 1], &batch->stripes[at],
+			(batch->nr_stripes++ - at) * sizeof(*batch->stripes));
+		batch->stripes[at] = stripe;
+	}
+	for (at = 0; !ret && at < batch->nr_stripes; at++)
+		ret = lsm_index_lock(table->index, batch->stripes[at]);
+	if (ret)
+		batch->nr_stripes = at - 1;
+	return ret;
+}
+
+static void unlock_stripes(struct lsm_table *table, struct batch *batch)
+{
+	while (batch->nr_stripes)
+		lsm_index_unlock(table->index, batch->stripes[--batch->nr_stripes]);
+}
+
+/* Enters a new item, whose object is there. */
+static int enter_new(struct lsm_table *table, struct batch *batch, size_t i, const struct lsmem_op *op)
+{
+	struct lsm_put *p = &batch->puts[i];
+	int ret;
+
+	p->version = op->version;
+	ret = exceed(table, &batch->keys[i], op->handle, batch->objects[i], op->length, &p->version);
+	if (!ret)
+		ret = lsm_index_insert(table->index, batch->keys[i].hash, lsmem_handle_index(op->handle));
+	if (ret)
+		lsm_free(table->lsm, op->handle, 0, NULL);
+	return ret;
+}
+
+/* Adds keys that are not there, in one system call.  What cannot be added so is left. */
+static int add_many(struct lsm_table *table, struct batch *batch, bool *added)
+{
+	struct lsm_probe probe;
+	struct lsm_item item;
+	size_t i, left, done = 0;
+	int ret;
+
+	batch->nr_ops = 0;
+	for (i = left = 0; i < batch->nr; i++)
+		left += !!batch->objects[i];
+	if (left < 2)	/* one by itself is as fast */
+		return 0;
+	ret = lock_stripes(table, batch);
+	for (i = 0; !ret && i < batch->nr; i++) {
+		struct lsm_put *p = &batch->puts[i];
+
+		if (!batch->objects[i] || p->flags & (LSM_OLD | LSM_EXPECT) || comes_again(batch, i) ||
+		    find(table, &batch->keys[i], true, NULL, 0, &item, &probe) ||
+		    lsm_index_room(table->index, batch->keys[i].hash))
+			continue;
+		batch->which[batch->nr_ops] = i;
+		batch->ops[batch->nr_ops++] =
+			lsm_op_alloc(batch->objects[i], (uint32_t)(p->length + tail_bytes(p->key_length)),
+				     LSM_TABLE(table->id));
+	}
+	if (batch->nr_ops)
+		ret = lsm_vector(table->lsm, batch->ops, batch->nr_ops, 0, &done);
+	for (i = 0; i < done; i++) {
+		const struct lsmem_op *op = &batch->ops[i];
+		struct lsm_put *p = &batch->puts[batch->which[i]];
+
+		p->result = op->result ? op->result : enter_new(table, batch, batch->which[i], op);
+		*added |= !p->result;
+		drop_object(batch, batch->which[i]);
+	}
+	unlock_stripes(table, batch);
 	return ret;
 }
 
@@ -536,6 +645,8 @@ int lsm_table_put_many(struct lsm_table *table, struct lsm_put *puts, size_t nr,
 		batch->nr = now;
 		prepare(table, batch);
 		ret = replace_many(table, batch, flags);
+		if (!ret)
+			ret = add_many(table, batch, &any);
 		for (i = 0; i < now; i++) {
 			struct lsm_put *p = &puts[i];
 			bool added = false;
@@ -547,8 +658,7 @@ int lsm_table_put_many(struct lsm_table *table, struct lsm_put *puts, size_t nr,
 						    &added);
 			/* put() may have replaced, too: one wait is enough for all. */
 			any |= !p->result;
-			if (batch->objects[i] != batch->buffer + i * BUFFER)
-				free(batch->objects[i]);
+			drop_object(batch, i);
 		}
 	}
 	for (i = 0; ret && i < nr; i++)
