@@ -82,4 +82,6 @@ ok 'a daemon continues' start again
 is 'a set is acknowledged' "$(say $'set a 0 0 1\r\nx')" STORED
 ok 'SIGTERM ends the server' eval 'kill -TERM $server && wait $server'
 stop
+run "$ctl" destroy "$store"
+is 'the store can be destroyed' "$status" 0
 tap_end

@@ -194,7 +194,7 @@ static const struct field snapshot_fields[] = {
 static const struct field read_index_fields[OP_FIELDS] = {
 	FIELD(lsmem_op, size, SIZE),
 	FIELD(lsmem_op, op, CONST, .low = LSMEM_OP_READ, .error = EINVAL),
-	FIELD(lsmem_op, flags, CONST, .low = LSMEM_OPF_INDEX),
+	FIELD(lsmem_op, flags, NUMBER, .low = LSMEM_OPF_INDEX, .high = LSMEM_OPF_INDEX),
 	FIELD(lsmem_op, result, ZERO),
 	FIELD(lsmem_op, handle, NUMBER, .high = 3000),
 	FIELD(lsmem_op, version, ANY),
@@ -209,7 +209,7 @@ static const struct field read_index_fields[OP_FIELDS] = {
 static const struct field alloc_index_fields[OP_FIELDS] = {
 	FIELD(lsmem_op, size, SIZE),
 	FIELD(lsmem_op, op, CONST, .low = LSMEM_OP_ALLOC, .error = EINVAL),
-	FIELD(lsmem_op, flags, CONST, .low = LSMEM_OPF_INDEX),
+	FIELD(lsmem_op, flags, NUMBER, .low = LSMEM_OPF_INDEX, .high = LSMEM_OPF_INDEX),
 	FIELD(lsmem_op, result, ZERO),
 	FIELD(lsmem_op, handle, NUMBER, .low = WORK_HANDLES, .high = WORK_HANDLES),
 	FIELD(lsmem_op, version, ANY),
@@ -225,7 +225,7 @@ static const struct field shared_fields[] = {
 	FIELD(lsmem_shared, flags, ZERO),
 	FIELD(lsmem_shared, id, NUMBER, .high = 3),
 	FIELD(lsmem_shared, fd, ZERO),
-	FIELD(lsmem_shared, bytes, CONST, .low = 2 * PAGE, .error = EINVAL),
+	FIELD(lsmem_shared, bytes, CONST, .low = 2 * PAGE),
 };
 
 /* Use the memory, from which others may take nothing. */

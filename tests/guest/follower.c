@@ -283,7 +283,7 @@ int follower_attach(struct follower *follower, const char *name)
 /* Map what the follower reads. */
 static int map(struct follower *follower)
 {
-	follower->nr_keys = follower->attach.handles_max;
+	follower->nr_keys = follower->attach.handles_max + LSMEM_RESERVED;
 	follower->keys = calloc(follower->nr_keys, sizeof(*follower->keys));
 	follower->info = window(follower, LSMEM_WINDOW_INFO, 4096);
 	if (!follower->keys || follower->info == MAP_FAILED)
