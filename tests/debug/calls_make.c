@@ -580,7 +580,7 @@ static uint64_t make_flags(struct making *m, const struct field *f, const struct
 	if (how_of(gene) == VALID)
 		return flags;
 	is_wrong(m, EINVAL);
-	return flags | 1ull << (4 + gene->bits % 28);	/* above all flags that there are */
+	return flags | 1ull << (5 + gene->bits % 27);	/* above all flags that there are */
 }
 
 static uint64_t make_length(struct making *m, const struct field *f, const struct gene *gene)
