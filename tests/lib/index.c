@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -220,6 +221,40 @@ static void *writer(void *argument)
 	return NULL;
 }
 
+/* One at a time has the lock, also of those that have to wait. */
+static void *locker(void *argument)
+{
+	struct work *work = argument;
+	static atomic_uint inside;
+	uint32_t turn;
+
+	for (turn = 0; turn < 300 && work->right; turn++) {
+		work->right = !lsm_index_lock(work->index, 5) && !inside++;
+		sched_yield();
+		work->right = work->right && inside-- == 1;
+		lsm_index_unlock(work->index, 5);
+	}
+	return NULL;
+}
+
+static bool test_lock(struct lsm_index *index, struct lsm_index *second)
+{
+	struct work works[THREADS];
+	pthread_t threads[THREADS];
+	bool right = true;
+	uint32_t i;
+
+	for (i = 0; i < THREADS; i++) {
+		works[i] = (struct work){ i % 2 ? second : index, i, true };
+		CHECK(!pthread_create(&threads[i], NULL, locker, &works[i]));
+	}
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		right &= works[i].right;
+	}
+	return right;
+}
+
 static bool test_threads(struct lsm_index *index, struct lsm_index *second)
 {
 	struct work works[THREADS + 1];
@@ -331,6 +366,7 @@ int main(void)
 	if (!first || !second)
 		return 1;
 	tap_is(anew_calls, 1, "the first makes the index");
+	tap_ok(test_lock(first, second), "one at a time has a lock");
 	tap_ok(test_moves(first), "a key that moves while it is looked for");
 	tap_ok(test_alone(first), "keys come and go");
 	tap_ok(test_threads(first, second), "no key is missed while others come and go");
