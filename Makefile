@@ -60,6 +60,11 @@ demo-pages: setup ## power cuts of a B+tree in a region larger than memory; writ
 	@$(MAKE) --no-print-directory all test-programs
 	qemu/demo-pages $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
 
+demo-cached: setup ## power cut of lsmemcached under sets, and beside memcached; writes out/demo/cached.json; QUICK=1 SEED=N
+	@qemu/setup demo
+	@$(MAKE) --no-print-directory all test-programs
+	qemu/demo-cached $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
+
 demo-scan: setup tools ## revenue of a table under transactions, by exact scans; writes out/demo/scan.json; QUICK=1
 	qemu/demo-scan $(if $(QUICK),--quick)
 
@@ -192,6 +197,7 @@ help: ## this list
 	@echo "SEED=N repeats the run that printed N"
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lab lib tools daemon setup demo demo-cluster demo-tier demo-pages demo-scan bench kselftest kunit calls matrix \
+.PHONY: all modules lab lib tools daemon setup demo demo-cluster demo-tier demo-pages demo-cached demo-scan bench kselftest kunit \
+	calls matrix \
 	ci test test-user test-guest test-power torture test-debug test-kcsan test-units fuzz test-programs \
 	check docs sparse install install-built clean help

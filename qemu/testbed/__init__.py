@@ -20,6 +20,8 @@ Each file has one concern, and imports only files that this list names before it
   uml         a guest in User-mode Linux
   cli         common parts of the commands that start a guest
   powercut    repeated load, power cut, verification
+  boots       what the guests of power cuts have written, and progress from it
+  tiered      likewise of stores that are larger than their memory
   tap         parser and writer of TAP
   network     the Ethernet switch between guests
   agent       commands given to a running guest

@@ -5,52 +5,21 @@ host/tier.jsonl is from `lsmemctl tier --interval 1 --json`, other files are fro
 reads and writes. The power may be cut at any time, so the last line of each may be torn.
 """
 
-import json
 import subprocess
 import sys
-import threading
 from pathlib import Path
-from typing import Any, Callable, Optional, Sequence
+from typing import Callable, Optional, Sequence
+
+from . import boots
+from .boots import Sample
 
 MIB = 1 << 20
-TELL_SECONDS = 10.0
 # What all stores have together
 SUMS = ("resident_bytes", "cold_bytes", "cached_bytes", "fetches", "evicted_bytes", "failures")
 
-Sample = dict[str, Any]
 
-
-class Boots:
-    """What the guests of a run of testbed.powercut have written."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-
-    def host_dir(self, boot: int) -> Path:
-        """What a guest wrote."""
-        return self.directory / f"boot-{boot:04}" / "host"
-
-    def newest(self) -> int:
-        """The number of the newest boot."""
-        boot = 0
-        while self.host_dir(boot + 1).exists():
-            boot += 1
-        return boot
-
-    def report(self, boot: int, name: str) -> dict[str, Any]:
-        """A file of JSON."""
-        found: dict[str, Any] = json.loads((self.host_dir(boot) / f"{name}.json").read_text())
-        return found
-
-    def started(self, boot: int) -> float:
-        """When the daemons were started, in seconds since the boot."""
-        return float((self.host_dir(boot) / "started").read_text())
-
-    def lines(self, boot: int, name: str) -> list[Sample]:
-        """What a guest wrote once a second; the power cut may have torn the last line."""
-        path = self.host_dir(boot) / f"{name}.jsonl"
-        text = path.read_text() if path.exists() else ""
-        return [json.loads(line) for line in text.split("\n")[:-1]]
+class Boots(boots.Boots):
+    """What the guests of a run with tiered stores have written."""
 
     def samples(self, boot: int) -> list[Sample]:
         """The figures of all stores together, each with its time and rates."""
@@ -69,37 +38,21 @@ class Boots:
         return found
 
 
-class Teller:
-    """Prints what the newest guest is doing, every few seconds, until it is closed."""
+class Teller(boots.Teller):
+    """Prints what the newest guest is doing, with the figures of its stores."""
 
-    def __init__(self, boots: Boots, what: Callable[[int], str], say: Callable[[str], None]) -> None:
-        self._boots = boots
-        self._what = what
-        self._say = say
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+    def __init__(self, guests: Boots, what: Callable[[int], str], say: Callable[[str], None]) -> None:
+        def line(boot: int) -> Optional[str]:
+            last = guests.samples(boot)[-1:]
+            return f"{what(boot)}: {in_memory(last[0])}" if last else None
 
-    def __enter__(self) -> "Teller":
-        self._thread.start()
-        return self
+        super().__init__(guests, line, say)
 
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
 
-    def _run(self) -> None:
-        told: Optional[float] = None
-        while not self._end.wait(TELL_SECONDS):
-            boot = self._boots.newest()
-            last = self._boots.samples(boot)[-1:]
-            if last and last[0]["time"] != told:
-                told = last[0]["time"]
-                self._say(self._line(boot, last[0]))
-
-    def _line(self, boot: int, now: Sample) -> str:
-        return (f"{self._what(boot)}: {now['live_bytes'] // MIB} MiB live, "
-                f"{now['resident_bytes'] // MIB} MiB of them in memory, "
-                f"{now['fetches_per_second'] or 0:,.0f} fetches/s, {now['failures']} failed")
+def in_memory(now: Sample) -> str:
+    """What of the stores is in memory, for a reader."""
+    return (f"{now['live_bytes'] // MIB} MiB live, {now['resident_bytes'] // MIB} MiB of them in memory, "
+            f"{now['fetches_per_second'] or 0:,.0f} fetches/s, {now['failures']} failed")
 
 
 def count(load: Sequence[Sample], key: str, when: float) -> float:

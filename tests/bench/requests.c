@@ -1,27 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Requests to a memcached server, from one thread: requests SOCKET CONNECTIONS SECONDS ITEMS BYTES GETS SEED
+ * Requests to a memcached server, from one thread:
  *
- * SOCKET: path of a unix socket, or a TCP port of 127.0.0.1.  All items are set first.  Then each connection sends a
- * request when the answer to the last one is there: GETS percent of them get, the others set.  Prints requests a
- * second, and percentiles of the time to the answer.
+ *	requests SOCKET CONNECTIONS SECONDS ITEMS BYTES GETS SEED
+ *	requests SOCKET BYTES
+ *
+ * SOCKET: path of a unix socket, or a TCP port of 127.0.0.1; the server may still be starting.  All items are set first.
+ * Then each connection sends a request when the answer to the last one is there: GETS percent of them get, the others
+ * set.  Prints requests a second, and percentiles of the time to the answer.
+ *
+ * The second form sets items until one is refused, then gets some of them.  Prints how many were set, and of how
+ * many that it got the value was wrong.
  */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "../common/lines.h"
 
 #define BUCKETS		100000u		/* of 100 ns */
 #define BUCKET_NS	100u
 #define KEY_BYTES	16
+#define COMMAND_BYTES	64u		/* more than those of a command, without data */
+#define FILL_BATCH	64u		/* sets in a pipeline */
+#define CHECK_STEP	16u		/* the second form gets one of so many */
+#define START_MS	60000u		/* most that a server takes to start */
 
 struct client {
 	int fd;
@@ -57,37 +65,30 @@ static uint32_t dice(uint32_t sides)
 
 static int connect_to(const char *where)
 {
-	struct sockaddr_un path = { .sun_family = AF_UNIX };
-	struct sockaddr_in port = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	int one = 1, fd, ret;
+	unsigned int tries;
+	int fd;
 
-	if (*where == '/') {
-		strncpy(path.sun_path, where, sizeof(path.sun_path) - 1);
-		fd = socket(AF_UNIX, SOCK_STREAM, 0);
-		ret = connect(fd, (struct sockaddr *)&path, sizeof(path));
-	} else {
-		port.sin_port = htons((uint16_t)atoi(where));
-		fd = socket(AF_INET, SOCK_STREAM, 0);
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-		ret = connect(fd, (struct sockaddr *)&port, sizeof(port));
-	}
-	if (fd < 0 || ret)
+	for (tries = 0; (fd = lines_connect(where)) < 0 && tries < START_MS; tries++)
+		usleep(1000);
+	if (fd < 0)
 		die(where);
 	return fd;
+}
+
+static unsigned int put_set(char *to, unsigned int item)
+{
+	int length = sprintf(to, "set key%0*u 0 0 %u\r\n", KEY_BYTES - 3, item, bytes);
+
+	memset(to + length, 'a' + (int)(item % 26), bytes);
+	memcpy(to + length + bytes, "\r\n", 2);
+	return (unsigned int)length + bytes + 2;
 }
 
 static void send_request(struct client *client, int is_get, unsigned int item)
 {
 	int length;
 
-	if (is_get) {
-		length = sprintf(request, "get key%0*u\r\n", KEY_BYTES - 3, item);
-	} else {
-		length = sprintf(request, "set key%0*u 0 0 %u\r\n", KEY_BYTES - 3, item, bytes);
-		memset(request + length, 'a' + (int)(item % 26), bytes);
-		memcpy(request + length + bytes, "\r\n", 2);
-		length += (int)bytes + 2;
-	}
+	length = is_get ? sprintf(request, "get key%0*u\r\n", KEY_BYTES - 3, item) : (int)put_set(request, item);
 	client->is_get = is_get;
 	client->got = 0;
 	client->sent = now();
@@ -112,15 +113,74 @@ static int receive(struct client *client)
 	return (got >= 5 && !memcmp(answer + got - 5, "END\r\n", 5));
 }
 
-static void fill(struct client *client)
+/* Set items up to @most, until one is refused.  Returns how many were stored. */
+static unsigned int fill(const char *where, unsigned int most)
 {
-	unsigned int item;
+	static struct lines server;
+	unsigned int item = 0, nr = FILL_BATCH, i;
+	const char *line = "STORED";
+	size_t length;
 
-	for (item = 0; item < items; item++) {
-		send_request(client, 0, item);
-		while (!receive(client))
-			;
+	server.fd = connect_to(where);
+	for (; item < most && !strcmp(line, "STORED"); item += nr) {
+		nr = most - item < FILL_BATCH ? most - item : FILL_BATCH;
+		for (i = 0, length = 0; i < nr; i++)
+			length += put_set(request + length, item + i);
+		if (!lines_send(&server, request, length))
+			die("send");
+		for (i = 0; i < nr; i++) {
+			line = lines_next(&server);
+			if (!line)
+				die("recv");
+			if (strcmp(line, "STORED"))
+				break;
+		}
+		nr = i;
 	}
+	if (strcmp(line, "STORED"))
+		fprintf(stderr, "requests: item %u: %s\n", item, line);
+	close(server.fd);
+	return item;
+}
+
+/* Is the value of an item the one that it was set to? */
+static int is_right(struct lines *server, unsigned int item)
+{
+	int length = sprintf(request, "get key%0*u\r\n", KEY_BYTES - 3, item);
+	unsigned int got, i;
+	const char *line;
+
+	if (!lines_send(server, request, (size_t)length))
+		die("send");
+	line = lines_next(server);
+	if (!line || sscanf(line, "VALUE %*s 0 %u", &got) != 1 || got != bytes)
+		return 0;
+	if (!lines_take(server, answer, bytes + 2))
+		die("recv");
+	line = lines_next(server);
+	for (i = 0; i < bytes && answer[i] == 'a' + (char)(item % 26); i++)
+		;
+	return i == bytes && line && !strcmp(line, "END");
+}
+
+static void keep(const char *where)
+{
+	static struct lines server;
+	unsigned int kept = fill(where, UINT32_MAX), wrong = 0, item;
+
+	server.fd = connect_to(where);
+	for (item = 0; item < kept; item += CHECK_STEP)
+		wrong += !is_right(&server, item);
+	printf("items %u\nwrong %u\n", kept, wrong);
+}
+
+static void *get_memory(size_t length)
+{
+	void *memory = calloc(1, length);
+
+	if (!memory)
+		die("memory");
+	return memory;
 }
 
 static void next(struct client *client)
@@ -146,27 +206,33 @@ int main(int argc, char **argv)
 	struct client *clients;
 	int poll, nr;
 
-	if (argc != 8) {
-		fprintf(stderr, "usage: requests SOCKET CONNECTIONS SECONDS ITEMS BYTES GETS SEED\n");
+	if (argc != 8 && argc != 3) {
+		fprintf(stderr, "usage: requests SOCKET CONNECTIONS SECONDS ITEMS BYTES GETS SEED\n"
+				"       requests SOCKET BYTES\n");
 		return 1;
+	}
+	bytes = (unsigned int)atoi(argv[argc == 3 ? 2 : 5]);
+	request = get_memory(FILL_BATCH * (bytes + COMMAND_BYTES));
+	answer = get_memory(bytes + 4096);
+	if (argc == 3) {
+		keep(argv[1]);
+		return 0;
 	}
 	connections = (unsigned int)atoi(argv[2]);
 	items = (unsigned int)atoi(argv[4]);
-	bytes = (unsigned int)atoi(argv[5]);
 	gets = (unsigned int)atoi(argv[6]);
 	state = (uint64_t)atoll(argv[7]);
-	request = malloc(bytes + 4096);
-	answer = malloc(bytes + 4096);
-	clients = calloc(connections, sizeof(*clients));
+	clients = get_memory(connections * sizeof(*clients));
 	poll = epoll_create1(0);
-	if (!request || !answer || !clients || poll < 0)
-		die("memory");
+	if (poll < 0)
+		die("epoll");
+	if (fill(argv[1], items) != items)
+		return 1;
 	for (i = 0; i < connections; i++) {
 		clients[i].fd = connect_to(argv[1]);
 		event.data.ptr = &clients[i];
 		epoll_ctl(poll, EPOLL_CTL_ADD, clients[i].fd, &event);
 	}
-	fill(clients);
 	begin = now();
 	end = begin + (uint64_t)(atof(argv[3]) * 1e9);
 	for (i = 0; i < connections; i++)

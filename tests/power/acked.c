@@ -2,10 +2,10 @@
 /*
  * acked: are all acknowledged operations still there?
  *
- *	acked load   [--objects PATH] [--blocks PATH] [--pages PATH] ...   until the power is cut
- *	acked verify [--objects PATH] [--blocks PATH] [--pages PATH] ...   after recovery
+ *	acked load   [--objects PATH] [--blocks PATH] [--pages PATH] [--server SOCKET] ...   until the power is cut
+ *	acked verify [--objects PATH] [--blocks PATH] [--pages PATH] [--server SOCKET] ...   after recovery
  *
- * "load" writes to an object store, a block store and ranges of pages from several threads, and records in
+ * "load" writes to an object store, a block store, ranges of pages and a server from several threads, and records in
  * a journal outside the guest which operations were issued and acknowledged.  "verify" checks every slot
  * against the journal (oracle.h), and saves the state of all slots in --state.  The next "load"
  * starts from that file, and so does the next "verify", with the journals written since.
@@ -27,11 +27,13 @@
 
 #define READERS		16u
 #define RANGES_MOST	16u
+#define SERVED_LEAST	64u	/* items of a server: a pipeline of each connection has different ones */
 
 struct options {
 	const char *objects;
 	const char *blocks;
 	const char *pages;
+	const char *server;
 	const char *journals;
 	const char *state;
 	const char *report;
@@ -40,6 +42,7 @@ struct options {
 	uint64_t object_slots;
 	uint64_t block_slots;
 	uint64_t items;
+	uint64_t server_items;
 	uint32_t ranges;
 	uint32_t range_pages;
 	uint32_t most;
@@ -119,7 +122,7 @@ static int device_open(const char *path, int flags)
 }
 
 /* What has an oracle; the numbers of these in load() and verify() */
-enum client { OBJECTS, BLOCKS, PAGES, RANGES, ITEMS, CLIENTS };
+enum client { OBJECTS, BLOCKS, PAGES, RANGES, ITEMS, SERVED, CLIENTS };
 
 /* The loading threads: @step writers share the slots of a store; readers read all. */
 static const struct {
@@ -136,6 +139,10 @@ static const struct {
 	{ load_range, RANGES, false, 0, 1 },	/* and one for each further range */
 	{ load_items, ITEMS, false, 0, WRITERS },
 	{ load_items, ITEMS, false, 1, WRITERS },
+	{ load_served, SERVED, false, 0, 4 },
+	{ load_served, SERVED, false, 1, 4 },
+	{ load_served, SERVED, false, 2, 4 },
+	{ load_served, SERVED, false, 3, 4 },
 	{ load_readers, OBJECTS, true, 0, 2 },
 	{ load_block_readers, BLOCKS, true, 0, 1 },
 };
@@ -153,12 +160,14 @@ static unsigned int copies_of(const struct options *opt, size_t i)
 		return opt->pages ? 1 : 0;
 	case ITEMS:
 		return opt->items ? 1 : 0;
+	case SERVED:
+		return opt->server ? 1 : 0;
 	default:
 		return opt->ranges;
 	}
 }
 
-/* Opens what a thread is for. @copy: of that kind of threads. */
+/* Opens what a thread is for, unless the thread does. @copy: of that kind of threads. */
 static int loader_open(const struct options *opt, enum client client, unsigned int copy,
 		       struct oracle *ranges, _Atomic uint64_t *sequence)
 {
@@ -170,6 +179,8 @@ static int loader_open(const struct options *opt, enum client client, unsigned i
 		return device_open(opt->blocks, O_RDWR | O_DIRECT);
 	case PAGES:
 		return range_open(ranges, opt->ranges, opt->pages, sequence);
+	case SERVED:
+		return -1;
 	default:
 		return range_open(ranges, copy, opt->pages, sequence);
 	}
@@ -196,7 +207,7 @@ static int load(const struct options *opt, struct oracle **oracles)
 				.thread = nr,
 				.first = loaders[i].client == RANGES ? copy : loaders[i].first,
 				.step = loaders[i].step,
-				.path = opt->objects,
+				.path = loaders[i].client == SERVED ? opt->server : opt->objects,
 				.fd = loader_open(opt, loaders[i].client, copy, oracles[RANGES],
 						  &sequence),
 				.oracle = oracles[loaders[i].client],
@@ -254,6 +265,8 @@ static int verify(const struct options *opt, struct oracle **oracles)
 		if (fd >= 0)
 			verify_blocks(fd, oracles[PAGES], &v);
 	}
+	if (opt->server)
+		verify_served(opt->server, oracles[SERVED], &v);
 	oracle_save(oracles, CLIENTS, opt->state);
 	for (i = 0; i < CLIENTS; i++)
 		acknowledged += oracles[i]->acknowledged;
@@ -293,7 +306,7 @@ static void usage(FILE *to)
 	      "  --zipf                load: use some objects more often, by Zipf's law\n"
 	      "  --readers N           load: threads that read objects (default 1)\n"
 	      "  --threads N           verify: threads that read objects (default 1)\n"
-	      "  --wait SECONDS        wait until the store can be opened and read (default 0)\n"
+	      "  --wait SECONDS        wait until store and server can be used (default 0)\n"
 	      "  --figures FILE        a line of JSON each second: the counts until then\n"
 	      "  --items N             keys in a table of the object store, and a root (default 0)\n"
 	      "  --blocks PATH         device of a block store\n"
@@ -304,6 +317,8 @@ static void usage(FILE *to)
 	      "  --ranges N            atomic ranges (default 2), and one that is not\n"
 	      "  --range-pages N       pages of each (default 1024)\n"
 	      "  --most N              pages that a transaction changes (default 2048)\n"
+	      "  --server SOCKET       of a server for clients of memcached\n"
+	      "  --server-items N      its items (default 4096)\n"
 	      "  --journals DIR        verify: journals of all boots, or of those since --state\n"
 	      "  --state FILE          verify leaves it, both go on from it\n"
 	      "  --report FILE         verify: figures, as JSON\n"
@@ -328,6 +343,8 @@ static bool parse(int argc, char **argv, struct options *opt)
 		{ "ranges", required_argument, NULL, 'P' },
 		{ "range-pages", required_argument, NULL, 'g' },
 		{ "most", required_argument, NULL, 'm' },
+		{ "server", required_argument, NULL, 'S' },
+		{ "server-items", required_argument, NULL, 'N' },
 		{ "journals", required_argument, NULL, 'j' },
 		{ "state", required_argument, NULL, 's' },
 		{ "report", required_argument, NULL, 'r' },
@@ -381,6 +398,12 @@ static bool parse(int argc, char **argv, struct options *opt)
 		case 'm':
 			opt->most = strtoul(optarg, NULL, 0);
 			break;
+		case 'S':
+			opt->server = optarg;
+			break;
+		case 'N':
+			opt->server_items = strtoull(optarg, NULL, 0);
+			break;
 		case 'j':
 			opt->journals = optarg;
 			break;
@@ -424,16 +447,17 @@ static bool parse(int argc, char **argv, struct options *opt)
 	       opt->longest <= OBJECT_LENGTH_MAX && opt->batch && opt->batch <= BATCH &&
 	       opt->readers <= READERS && opt->block_readers <= READERS && opt->threads &&
 	       opt->threads <= VERIFIERS && opt->ranges && opt->ranges <= RANGES_MOST &&
-	       opt->range_pages && opt->most;
+	       opt->range_pages && opt->most && opt->server_items >= SERVED_LEAST;
 }
 
 int main(int argc, char **argv)
 {
 	struct options opt = { .live = 900, .object_slots = 65536, .block_slots = 4096,
 			       .shortest = 32, .longest = 4096, .batch = BATCH, .readers = 1,
-			       .threads = 1, .ranges = 2, .range_pages = 1024, .most = 2048 };
+			       .threads = 1, .ranges = 2, .range_pages = 1024, .most = 2048,
+			       .server_items = 4096 };
 	struct oracle all[CLIENTS], *oracles[] = { &all[OBJECTS], &all[BLOCKS], &all[PAGES],
-						   &all[RANGES], &all[ITEMS] };
+						   &all[RANGES], &all[ITEMS], &all[SERVED] };
 	bool loads, verifies;
 	pthread_t thread;
 
@@ -455,6 +479,7 @@ int main(int argc, char **argv)
 	    oracle_init(&all[BLOCKS], 'b', opt.block_slots) ||
 	    oracle_init(&all[PAGES], 'p', opt.pages ? opt.range_pages : 0) ||
 	    oracle_init(&all[ITEMS], 'i', opt.items) ||
+	    oracle_init(&all[SERVED], 'm', opt.server ? opt.server_items : 0) ||
 	    ranges_init(&all[RANGES], opt.ranges, opt.range_pages, opt.most) || journal_open())
 		return 1;
 	if (opt.zipf)

@@ -16,7 +16,7 @@
  * @thread: number of the thread; no two threads of either kind have the same
  * @first: its first slot
  * @step: its slots are @first, @first + @step ..
- * @path: of the store's device
+ * @path: of the store's device, or of the server's socket
  * @fd: the device, or the range
  * @oracle: the model of the store; a writer changes its own slots only
  * @sequence: number of the last operation, of all threads
@@ -78,9 +78,12 @@ void *load_blocks(void *work);
 void *load_block_readers(void *work);
 void *load_range(void *work);
 void *load_items(void *work);
+void *load_served(void *work);
 int verify_objects(int fd, struct oracle *oracle, unsigned int threads, struct verdict *verdict);
 int verify_blocks(int fd, struct oracle *oracle, struct verdict *verdict);
 void verify_items(const char *path, struct oracle *oracle, struct verdict *verdict);
+/* Items of the server at @where; wait until it can be connected to. */
+void verify_served(const char *where, struct oracle *oracle, struct verdict *verdict);
 
 /*
  * Ranges of pages: the last slot of the oracle is a range that is not atomic, whose pages are blocks for

@@ -61,14 +61,19 @@ started() {
 	cut -d ' ' -f 1 /proc/uptime > "$LSMEM_HOST_DIR/started"
 }
 
-# Start the daemons of stores when a program that waits for them has read its journals, and has made
-# $run/ready; then wait for its end.
-serve_for() {	# pid name...
-	verifier=$1; shift
-	while [ ! -e $run/ready ] && kill -0 $verifier; do
+# Wait until a program that waits for the stores has read its journals, and has made $run/ready; the daemons are started
+# then.
+await_ready() {	# pid
+	while [ ! -e $run/ready ] && kill -0 $1; do
 		sleep 0.1
 	done
 	started
+}
+
+# Start the daemons of stores for a program that waits for them; then wait for its end.
+serve_for() {	# pid name...
+	verifier=$1; shift
+	await_ready $verifier
 	for name; do
 		serve $name
 	done

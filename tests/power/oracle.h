@@ -4,8 +4,9 @@
  * the journal what each slot may hold after a power cut.
  *
  * A slot is an object (kind 'o'), a block (kind 'b'), a page of a range that is not atomic (kind 'p'),
- * an item of a table or a root (kind 'i'), or a whole range that changes by transactions (kind 'r').  A thread owns its slots, has at most one
- * operation on each under way, and writes records to the journal:
+ * an item of a table or a root (kind 'i'), an item of a server (kind 'm'), or a whole range that changes by
+ * transactions (kind 'r').  A thread owns its slots, has at most one operation on each under way, and writes
+ * records to the journal:
  *
  *	ISSUED	 before an operation begins
  *	DONE	 when an operation has returned and may not be durable; it has the handle.  Of a

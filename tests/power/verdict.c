@@ -17,6 +17,8 @@ static const char *what_of(uint8_t kind)
 		return "page";
 	case 'i':
 		return "item";
+	case 'm':
+		return "item of the server";
 	default:
 		return "range";
 	}
