@@ -153,19 +153,15 @@ static int read_item(struct lsm_table *table, uint64_t index, const struct key *
 	return read_kernel(table, index, key, value, room, item);
 }
 
-/* The bytes of an object: at @small, or allocated. */
-static uint8_t *make_object(uint8_t *small, const struct key *key, const void *value, size_t length)
+/* Writes the bytes of an object: as many as @length and tail_bytes(). */
+static void fill_object(uint8_t *bytes, const struct key *key, const void *value, size_t length)
 {
 	struct lsmem_item_end end = { .key_length = __cpu_to_le16((uint16_t)key->length) };
-	uint8_t *bytes = length + tail_bytes(key->length) <= BUFFER ? small : malloc(length + tail_bytes(key->length));
 
-	if (!bytes)
-		return NULL;
 	if (length)
 		memcpy(bytes, value, length);
 	memcpy(bytes + length, key->bytes, key->length);
 	memcpy(bytes + length + key->length, &end, sizeof(end));
-	return bytes;
 }
 
 /* ---- Find --------------------------------------------------------------------- */
@@ -371,9 +367,10 @@ int lsm_table_put(struct lsm_table *table, const void *bytes, size_t key_length,
 		ret = make_key(table, bytes, key_length, &key);
 	if (ret)
 		return ret;
-	object = make_object(small, &key, value, length);
+	object = length + tail_bytes(key_length) <= sizeof(small) ? small : malloc(length + tail_bytes(key_length));
 	if (!object)
 		return -ENOMEM;
+	fill_object(object, &key, value, length);
 	ret = put(table, &key, object, length + tail_bytes(key_length), flags, version ? version : &unasked, &added);
 	if (object != small)
 		free(object);
@@ -442,6 +439,7 @@ int lsm_table_remove(struct lsm_table *table, const void *bytes, size_t key_leng
  * @ops: replaces, in one system call
  * @which: put of each
  * @nr_ops: entries of @ops
+ * @buffer: all objects: @small, or allocated
  */
 struct batch {
 	struct lsm_put *puts;
@@ -452,11 +450,19 @@ struct batch {
 	size_t which[MANY];
 	size_t nr_ops;
 	uint8_t *buffer;
+	uint8_t small[BUFFER];
 };
 
-static void prepare(struct lsm_table *table, struct batch *batch)
+static size_t object_bytes(const struct lsm_put *put)
 {
-	size_t i;
+	return put->length + tail_bytes(put->key_length);
+}
+
+/* Return: 0; -ENOMEM, as the results. */
+static int prepare(struct lsm_table *table, struct batch *batch)
+{
+	size_t i, bytes = 0;
+	uint8_t *at;
 
 	batch->nr_ops = 0;
 	for (i = 0; i < batch->nr; i++) {
@@ -469,10 +475,23 @@ static void prepare(struct lsm_table *table, struct batch *batch)
 		if (p->result)
 			continue;
 		lsm_index_prefetch(table->index, batch->keys[i].hash);
-		batch->objects[i] = make_object(batch->buffer + i * BUFFER, &batch->keys[i], p->value, p->length);
-		if (!batch->objects[i])
-			p->result = -ENOMEM;
+		bytes += object_bytes(p);
 	}
+	at = batch->buffer = bytes <= sizeof(batch->small) ? batch->small : malloc(bytes);
+	for (i = 0; i < batch->nr; i++) {
+		struct lsm_put *p = &batch->puts[i];
+
+		if (p->result)
+			continue;
+		if (!at) {
+			p->result = -ENOMEM;
+			continue;
+		}
+		batch->objects[i] = at;
+		fill_object(at, &batch->keys[i], p->value, p->length);
+		at += object_bytes(p);
+	}
+	return at ? 0 : -ENOMEM;
 }
 
 /* Replaces the items that are there, in one system call.  What cannot be replaced so is left. */
@@ -481,8 +500,12 @@ static int replace_many(struct lsm_table *table, struct batch *batch, unsigned i
 	struct lsm_probe probe;
 	struct lsm_item item;
 	size_t i, done = 0;
-	int ret;
+	int ret, stage;
 
+	for (stage = 0; batch->nr > 1 && stage < 2; stage++)
+		for (i = 0; i < batch->nr; i++)
+			if (batch->objects[i])
+				fetch(table, &batch->keys[i], stage);
 	for (i = 0; i < batch->nr; i++) {
 		struct lsm_put *p = &batch->puts[i];
 
@@ -491,8 +514,7 @@ static int replace_many(struct lsm_table *table, struct batch *batch, unsigned i
 			continue;
 		batch->which[batch->nr_ops] = i;
 		batch->ops[batch->nr_ops++] =
-			lsm_op_replace(item.handle, batch->objects[i],
-				       (uint32_t)(p->length + tail_bytes(p->key_length)),
+			lsm_op_replace(item.handle, batch->objects[i], (uint32_t)object_bytes(p),
 				       p->flags & LSM_EXPECT, p->version);
 	}
 	if (!batch->nr_ops)
@@ -506,8 +528,6 @@ static int replace_many(struct lsm_table *table, struct batch *batch, unsigned i
 			continue;	/* as if it had not been found */
 		p->result = op->result;
 		p->version = op->version;
-		if (batch->objects[batch->which[i]] != batch->buffer + batch->which[i] * BUFFER)
-			free(batch->objects[batch->which[i]]);
 		batch->objects[batch->which[i]] = NULL;
 	}
 	return ret;
@@ -515,46 +535,36 @@ static int replace_many(struct lsm_table *table, struct batch *batch, unsigned i
 
 int lsm_table_put_many(struct lsm_table *table, struct lsm_put *puts, size_t nr, unsigned int flags)
 {
-	struct batch *batch;
+	struct batch batch;
 	bool any = false;
 	size_t i, now;
 	int ret = 0;
 
 	if (flags & ~LSM_DURABLE)
 		return -EINVAL;
-	batch = malloc(sizeof(*batch));
-	if (!batch)
-		return -ENOMEM;
-	batch->buffer = malloc((nr < MANY ? nr : MANY) * BUFFER);
-	if (!batch->buffer) {
-		free(batch);
-		return -ENOMEM;
-	}
 	for (; nr && !ret; puts += now, nr -= now) {
 		now = nr < MANY ? nr : MANY;
-		batch->puts = puts;
-		batch->nr = now;
-		prepare(table, batch);
-		ret = replace_many(table, batch, flags);
+		batch.puts = puts;
+		batch.nr = now;
+		ret = prepare(table, &batch);
+		if (!ret)
+			ret = replace_many(table, &batch, flags);
 		for (i = 0; i < now; i++) {
 			struct lsm_put *p = &puts[i];
 			bool added = false;
 
-			if (!batch->objects[i])
+			if (!batch.objects[i])
 				continue;
-			p->result = ret ? ret : put(table, &batch->keys[i], batch->objects[i],
-						    p->length + tail_bytes(p->key_length), p->flags, &p->version,
-						    &added);
+			p->result = ret ? ret : put(table, &batch.keys[i], batch.objects[i], object_bytes(p), p->flags,
+						    &p->version, &added);
 			/* put() may have replaced, too: one wait is enough for all. */
 			any |= !p->result;
-			if (batch->objects[i] != batch->buffer + i * BUFFER)
-				free(batch->objects[i]);
 		}
+		if (batch.buffer != batch.small)
+			free(batch.buffer);
 	}
 	for (i = 0; ret && i < nr; i++)
 		puts[i].result = ret;
-	free(batch->buffer);
-	free(batch);
 	if (!ret && any && flags & LSM_DURABLE)
 		ret = lsm_sync(table->lsm, 0);
 	return ret;
