@@ -25,20 +25,23 @@ def _available() -> int:
 
 
 class Server:
-    """A server with one thread, on a unix socket. @mib: memory for items."""
+    """A server with one thread, on a unix socket.
+
+    @mib: memory for items. @least: bytes of an item, at least on the average: ours wants to know how many there are.
+    """
 
     name = "memcached"
     mode = "requests"
 
-    def __init__(self, mib: int) -> None:
+    def __init__(self, mib: int, least: int = 256) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="lsmem-bench.")
         self._path = Path(self._directory.name) / "socket"
         self._before = _available()
-        self._process = subprocess.Popen(self._command(mib), stdout=subprocess.DEVNULL)
+        self._process = subprocess.Popen(self._command(mib, (mib << 20) // least), stdout=subprocess.DEVNULL)
         wait(self.name, self._path.exists)
         self.client = Contestant(self.mode, "-p", str(self._path))
 
-    def _command(self, mib: int) -> list[str]:
+    def _command(self, mib: int, items: int) -> list[str]:
         return ["memcached", "-u", "root", "-s", str(self._path), "-t", "1", "-m", str(mib)]
 
     def run(self, seconds: float, connections: int, mix: Sequence[int]) -> dict[str, Any]:
@@ -69,9 +72,9 @@ class Ours(Server):
 
     name = "lsmemcached"
 
-    def _command(self, mib: int) -> list[str]:
-        self._store = subprocess.run([str(CTL), "create", "--size", f"{mib}M"], check=True, text=True,
-                                     stdout=subprocess.PIPE).stdout.strip()
+    def _command(self, mib: int, items: int) -> list[str]:
+        self._store = subprocess.run([str(CTL), "create", "--size", f"{mib}M", "--handles", str(items)], check=True,
+                                     text=True, stdout=subprocess.PIPE).stdout.strip()
         wait(self._store, Path("/dev", self._store).exists)
         return [str(CACHED), "--store", f"/dev/{self._store}", "-s", str(self._path), "-t", "1"]
 
@@ -87,7 +90,7 @@ class Redis(Server):
     name = "Redis"
     mode = "requests-redis"
 
-    def _command(self, mib: int) -> list[str]:
+    def _command(self, mib: int, items: int) -> list[str]:
         return ["redis-server", "--port", "0", "--unixsocket", str(self._path), "--save", "", "--appendonly", "no"]
 
 
@@ -169,6 +172,7 @@ KEPT: dict[str, tuple[Sizes, int, Optional[Sizes]]] = {
     "100-200 B; 50 % deleted; 1,000-2,000 B": ((100, 200), 500, (1000, 2000)),
     "50-150 B; 90 % deleted; 5,000-15,000 B": ((50, 150), 900, (5000, 15000)),
 }
+SMALL = 128		# bytes of items of 100 B and more, with key and header
 KEPT_TARGET = 1.15
 OVER = 2		# so many times as many items are set as would fit without any overhead
 ETC_ITEM = 360		# bytes of key and value, on the average
@@ -237,7 +241,7 @@ def kept(rounds: Rounds) -> None:
     for mix in (*KEPT, "ETC"):
         answers = []
         for kind in kinds:
-            server = kind(KEPT_MIB)
+            server = kind(KEPT_MIB) if mix == "ETC" else kind(KEPT_MIB, SMALL)
             answer = _etc(server, rounds) if mix == "ETC" else _change(server, mix, rounds)
             answers.append({**answer, "memory": server.close()})
         _compare(mix, answers[0], answers[1],
