@@ -380,20 +380,27 @@ int lsm_table_put(struct lsm_table *table, const void *bytes, size_t key_length,
 	return ret;
 }
 
+/* The object of a slot was freed, and the tombstone has this version; the lock of its stripe is held. */
+static void forget(struct lsm_table *table, uint32_t stripe, _Atomic uint64_t *slot, uint64_t version)
+{
+	_Atomic uint64_t *removed = &table->index->stripes[stripe].removed;
+
+	if (version > atomic_load_explicit(removed, memory_order_relaxed))
+		atomic_store_explicit(removed, version, memory_order_relaxed);
+	lsm_index_clear(table->index, stripe, slot);
+}
+
 /* Frees the object of an item; the lock of its stripe is held. */
 static int take_away(struct lsm_table *table, uint32_t stripe, struct lsm_probe *probe, uint64_t handle,
 		     unsigned int flags, uint64_t *version)
 {
-	_Atomic uint64_t *removed = &table->index->stripes[stripe].removed;
 	int ret = lsm_free(table->lsm, handle, flags & LSM_EXPECT, version);
 
-	if (!ret && *version > atomic_load_explicit(removed, memory_order_relaxed))
-		atomic_store_explicit(removed, *version, memory_order_relaxed);
 	/* A client that knows objects only may have freed it. */
-	if (ret == -ESTALE || ret == -ENOENT)
+	if (ret == -ESTALE)
 		ret = -ENOENT;
 	if (!ret || ret == -ENOENT)
-		lsm_index_clear(table->index, stripe, probe->slot);
+		forget(table, stripe, probe->slot, ret ? 0 : *version);
 	return ret;
 }
 
@@ -740,47 +747,69 @@ int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t 
 	return (int)ret;
 }
 
-/* Evicts what was not read of a bucket and its overflow buckets.  Return: bytes given back, or a negative errno. */
-static ssize_t evict_bucket(struct lsm_table *table, uint32_t stripe, uint32_t number, uint64_t *evicted)
+/* Evicts what was not read of a bucket, by one system call.  Return: bytes given back, or a negative errno. */
+static ssize_t evict_slots(struct lsm_table *table, uint32_t stripe, struct lsm_bucket *bucket, uint64_t *evicted)
 {
-	struct lsm_index *index = table->index;
-	struct lsm_bucket *bucket = lsm_index_bucket(index, stripe, number);
+	_Atomic uint64_t *slots[LSM_SLOTS];
+	uint64_t seen[LSM_SLOTS], handle;
+	struct lsmem_op ops[LSM_SLOTS];
 	struct lsm_place place;
-	struct lsm_probe probe;
-	uint64_t handle, value, version;
+	size_t sizes[LSM_SLOTS], nr = 0, done = 0, i;
+	bool any = false;
 	ssize_t bytes = 0;
-	uint32_t i, steps;
 	int ret;
 
-	for (steps = 0; bucket && steps < LSM_SLOTS; bucket = lsm_index_overflow(index, bucket), steps++) {
-		for (i = 0; i < LSM_SLOTS; i++) {
-			value = atomic_load_explicit(&bucket->slots[i], memory_order_relaxed);
-			if (!value)
-				continue;
-			if (value & LSM_SLOT_TOUCHED) {
-				atomic_compare_exchange_strong(&bucket->slots[i], &value, value & ~LSM_SLOT_TOUCHED);
-				continue;
-			}
-			ret = lsm_index_lock(index, stripe);
-			if (ret)
-				return ret;
-			if (atomic_load_explicit(&bucket->slots[i], memory_order_relaxed) == value &&
-			    lsm_identify(table->lsm, value & LSM_SLOT_INDEX, &handle, &place) == LSM_FOUND &&
-			    place.object.table == table->id) {
-				probe.slot = &bucket->slots[i];
-				version = 0;
-				ret = take_away(table, stripe, &probe, handle, 0, &version);
-				if (!ret) {
-					bytes += lsmem_entry_size(place.object.length);
-					++*evicted;
-				}
-			}
-			lsm_index_unlock(index, stripe);
-			if (ret && ret != -ENOENT)
-				return ret;
+	for (i = 0; i < LSM_SLOTS; i++) {
+		seen[i] = atomic_load_explicit(&bucket->slots[i], memory_order_relaxed);
+		if (seen[i] & LSM_SLOT_TOUCHED) {
+			atomic_compare_exchange_strong(&bucket->slots[i], &seen[i], seen[i] & ~LSM_SLOT_TOUCHED);
+			seen[i] = 0;
 		}
+		any |= seen[i] != 0;
 	}
-	return bytes;
+	if (!any)
+		return 0;
+	ret = lsm_index_lock(table->index, stripe);
+	if (ret)
+		return ret;
+	for (i = 0; i < LSM_SLOTS; i++) {
+		if (!seen[i] || atomic_load_explicit(&bucket->slots[i], memory_order_relaxed) != seen[i] ||
+		    lsm_identify(table->lsm, seen[i] & LSM_SLOT_INDEX, &handle, &place) != LSM_FOUND ||
+		    place.object.table != table->id)
+			continue;
+		slots[nr] = &bucket->slots[i];
+		sizes[nr] = lsmem_entry_size(place.object.length);
+		ops[nr++] = lsm_op_free(handle, 0, 0);
+	}
+	if (nr)
+		ret = lsm_vector(table->lsm, ops, nr, 0, &done);
+	for (i = 0; i < done; i++) {
+		if (!ops[i].result) {
+			bytes += (ssize_t)sizes[i];
+			++*evicted;
+		} else if (ops[i].result != -ESTALE && ops[i].result != -ENOENT) {
+			ret = ops[i].result;
+			continue;
+		}
+		forget(table, stripe, slots[i], ops[i].result ? 0 : ops[i].version);
+	}
+	lsm_index_unlock(table->index, stripe);
+	return ret ? ret : bytes;
+}
+
+/* The same of a bucket and its overflow buckets. */
+static ssize_t evict_bucket(struct lsm_table *table, uint32_t stripe, uint32_t number, uint64_t *evicted)
+{
+	struct lsm_bucket *bucket = lsm_index_bucket(table->index, stripe, number);
+	ssize_t bytes = 0, ret = 0;
+	uint32_t steps;
+
+	for (steps = 0; bucket && ret >= 0 && steps < LSM_SLOTS; steps++) {
+		ret = evict_slots(table, stripe, bucket, evicted);
+		bytes += ret > 0 ? ret : 0;
+		bucket = lsm_index_overflow(table->index, bucket);
+	}
+	return ret < 0 ? ret : bytes;
 }
 
 ssize_t lsm_table_evict(struct lsm_table *table, size_t bytes, uint64_t *evicted)
