@@ -100,7 +100,7 @@ def groups(rounds: Rounds) -> None:
 
 # ---- Processor time ------------------------------------------------------------------------------
 
-def _threads_ns() -> int:
+def threads_ns() -> int:
     """Processor time of all threads of stores."""
     total = 0
     for entry in Path("/proc").iterdir():
@@ -116,10 +116,10 @@ def _threads_ns() -> int:
 def _each(player: Contestant, seconds: float, threads: int) -> Callable[[], float]:
     """A turn whose figure is operations for a second of processor time, with cleaning."""
     def turn() -> float:
-        cleaners, begin = _threads_ns(), time.monotonic()
+        cleaners, begin = threads_ns(), time.monotonic()
         rate, cpu = player.measured(seconds, threads)
         took = time.monotonic() - begin
-        return rate * min(took, seconds) / (cpu + (_threads_ns() - cleaners) / 1e9)
+        return rate * min(took, seconds) / (cpu + (threads_ns() - cleaners) / 1e9)
     return turn
 
 

@@ -1,258 +1,636 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Requests to a memcached server, from one thread:
+ * Requests to a server that speaks memcached's protocol, or that of Redis, from one thread.  -p is the path of its unix
+ * socket.  The key of an item is its number.  What the server answers must be of the key that was asked for, or the
+ * program ends.  Orders:
  *
- *	requests SOCKET CONNECTIONS SECONDS ITEMS BYTES GETS SEED
- *	requests SOCKET BYTES
+ *	sizes KEY LOW HIGH	items have keys of KEY bytes, and values of LOW to HIGH
+ *	etc SCALE		items have keys of 31 bytes, and values as Facebook's pool ETC has them (Atikoglu et
+ *				al., 2012: generalised Pareto), SCALE times as large, 64 KiB at most
+ *	fill FIRST NR		set items; answers how many the server refused
+ *	drop FIRST NR PER_MILLE	delete so many of items; memcached only, as the next two
+ *	held NR			count which of the first items are there
+ *	hits ITEMS NR SETS	NR requests for items by Zipf's law: SETS per mille set, the others get, and what is
+ *				not there is set
+ *	run CONNECTIONS SECONDS READS INSERTS MODIFIES CHOICE
+ *		each connection sends a request when the answer to its last one is there: so many per mille get, set
+ *		a new item, or get an item and then set it; the others set.  CHOICE of the item: 0 any; 1 by Zipf's
+ *		law; 2 likewise, the latest most often
  *
- * SOCKET: path of a unix socket, or a TCP port of 127.0.0.1; the server may still be starting.  All items are set first.
- * Then each connection sends a request when the answer to the last one is there: GETS percent of them get, the others
- * set.  Prints requests a second, and percentiles of the time to the answer.
- *
- * The second form sets items until one is refused, then gets some of them.  Prints how many were set, and of how
- * many that it got the value was wrong.
+ * All but "run" send and receive BULK requests together.
  */
 #include <errno.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#include "../common/lines.h"
+#include "bench.h"
 
-#define BUCKETS		100000u		/* of 100 ns */
+#define BULK		32u
+#define VALUE_MAX	(64u << 10)
+#define KEY_MAX		64u
+#define ANSWER_MAX	(VALUE_MAX + 512u)	/* a value, its key, and words */
+#define CLIENTS		64u
+#define EVENTS		64
+#define BUCKETS		1000000u	/* of BUCKET_NS, of latencies */
 #define BUCKET_NS	100u
-#define KEY_BYTES	16
-#define COMMAND_BYTES	64u		/* more than those of a command, without data */
-#define FILL_BATCH	64u		/* sets in a pipeline */
-#define CHECK_STEP	16u		/* the second form gets one of so many */
-#define START_MS	60000u		/* most that a server takes to start */
 
-struct client {
-	int fd;
-	uint64_t sent;
-	size_t got;
-	int is_get;
+#define ETC_KEY		31u
+#define ETC_SIGMA	214.476
+#define ETC_K		0.348238
+
+enum request { READ, SET, MODIFY };	/* MODIFY: the read; a SET follows */
+enum choice { ANY, ZIPF, LATEST };
+
+/**
+ * struct protocol - how to ask a server
+ * @set: writes all of a request but the value and the end of its line
+ * @get: writes a request
+ * @got: the answer to a get at @at: its length, 0: not complete; @value: NULL: no such item
+ * @stored: answer to a set
+ */
+struct protocol {
+	size_t (*set)(char *to, uint64_t item, uint32_t length);
+	size_t (*get)(char *to, uint64_t item);
+	size_t (*got)(const char *at, size_t bytes, uint64_t item, const char **value, uint32_t *length);
+	const char *stored;
 };
 
-static uint64_t buckets[BUCKETS];
-static uint64_t state;
-static unsigned int items, bytes, gets, misses;
-static char *request, *answer;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static uint64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
-static uint32_t dice(uint32_t sides)
-{
-	state = state * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)((state >> 32) * sides >> 32);
-}
-
-static int connect_to(const char *where)
-{
-	unsigned int tries;
+/**
+ * struct client - a connection
+ * @sent: when its request was sent, in ns
+ * @got: bytes of the answer
+ */
+struct client {
 	int fd;
+	enum request request;
+	bool insert;
+	uint64_t item;
+	uint64_t sent;
+	size_t got;
+	char *answer;
+};
 
-	for (tries = 0; (fd = lines_connect(where)) < 0 && tries < START_MS; tries++)
-		usleep(1000);
-	if (fd < 0)
-		die(where);
-	return fd;
+static const struct protocol *protocol;
+static struct client clients[CLIENTS];
+static unsigned int nr_clients;
+static struct sockaddr_un address = { .sun_family = AF_UNIX };
+static char *bulk, *bulk_answer;
+static uint32_t *buckets;
+static uint64_t nr_items, state = 1;
+static uint32_t key_bytes = 16, low = 100, high = 100;
+static double etc;	/* scale; 0: from low to high */
+
+/* ---- Items -------------------------------------------------------------------- */
+
+static uint32_t value_length(uint64_t item)
+{
+	uint64_t own = item;
+	double length;
+
+	if (!etc)
+		return low + random_below(&own, high - low + 1);
+	length = etc * ETC_SIGMA / ETC_K * (pow(1 - (double)(random_next(&own) >> 11) / (double)(1ull << 53), -ETC_K) - 1);
+	return length < 1 ? 1 : length > VALUE_MAX ? VALUE_MAX : (uint32_t)length;
 }
 
-static unsigned int put_set(char *to, unsigned int item)
+static void make_key(char *to, uint64_t item)
 {
-	int length = sprintf(to, "set key%0*u 0 0 %u\r\n", KEY_BYTES - 3, item, bytes);
+	uint32_t i;
 
-	memset(to + length, 'a' + (int)(item % 26), bytes);
-	memcpy(to + length + bytes, "\r\n", 2);
-	return (unsigned int)length + bytes + 2;
+	for (i = key_bytes; i--; item /= 10)
+		to[i] = (char)('0' + item % 10);
 }
 
-static void send_request(struct client *client, int is_get, unsigned int item)
+static void make_value(char *to, uint64_t item, uint32_t length)
 {
-	int length;
+	memset(to, 'a' + (int)(item % 26), length);
+	memcpy(to + length, "\r\n", 2);
+}
 
-	length = is_get ? sprintf(request, "get key%0*u\r\n", KEY_BYTES - 3, item) : (int)put_set(request, item);
-	client->is_get = is_get;
+static void check_value(const char *value, uint64_t item, uint32_t length)
+{
+	char wanted = (char)('a' + item % 26);
+
+	if (!length || *value != wanted || value[length - 1] != wanted)
+		fail("value", EBADMSG);
+}
+
+static bool is_key(const char *text, uint64_t item)
+{
+	char key[KEY_MAX];
+
+	make_key(key, item);
+	return !memcmp(text, key, key_bytes);
+}
+
+/* ---- Protocols ------------------------------------------------------------------ */
+
+static size_t memcached_set(char *to, uint64_t item, uint32_t length)
+{
+	memcpy(to, "set ", 4);
+	make_key(to + 4, item);
+	return 4 + key_bytes + (size_t)sprintf(to + 4 + key_bytes, " 0 0 %u\r\n", length);
+}
+
+static size_t memcached_get(char *to, uint64_t item)
+{
+	memcpy(to, "get ", 4);
+	make_key(to + 4, item);
+	memcpy(to + 4 + key_bytes, "\r\n", 2);
+	return 6 + key_bytes;
+}
+
+/* A value at @at, without the END behind it.  Return: its length with all before it; 0: it is not complete. */
+static size_t memcached_value(const char *at, size_t bytes, const char **value, uint32_t *length)
+{
+	const char *end = memchr(at, '\n', bytes);
+	size_t head = 6 + key_bytes;
+
+	if (!end)
+		return 0;
+	if ((size_t)(end - at) < head || memcmp(at, "VALUE ", 6))
+		fail("answer", EPROTO);
+	*length = (uint32_t)strtoul(at + head + 3, NULL, 10);	/* behind the flags, which are 0 */
+	*value = end + 1;
+	head = (size_t)(end + 1 - at) + *length + 2;
+	return bytes < head ? 0 : head;
+}
+
+static size_t memcached_got(const char *at, size_t bytes, uint64_t item, const char **value, uint32_t *length)
+{
+	size_t whole;
+
+	*value = NULL;
+	if (bytes >= 5 && !memcmp(at, "END\r\n", 5))
+		return 5;
+	whole = memcached_value(at, bytes, value, length);
+	if (!whole || bytes < whole + 5)
+		return 0;
+	if (!is_key(at + 6, item))
+		fail("key", EBADMSG);
+	return whole + 5;
+}
+
+static size_t redis_set(char *to, uint64_t item, uint32_t length)
+{
+	size_t head = (size_t)sprintf(to, "*3\r\n$3\r\nSET\r\n$%u\r\n", key_bytes);
+
+	make_key(to + head, item);
+	head += key_bytes;
+	return head + (size_t)sprintf(to + head, "\r\n$%u\r\n", length);
+}
+
+static size_t redis_get(char *to, uint64_t item)
+{
+	size_t head = (size_t)sprintf(to, "*2\r\n$3\r\nGET\r\n$%u\r\n", key_bytes);
+
+	make_key(to + head, item);
+	memcpy(to + head + key_bytes, "\r\n", 2);
+	return head + key_bytes + 2;
+}
+
+static size_t redis_got(const char *at, size_t bytes, uint64_t item, const char **value, uint32_t *length)
+{
+	const char *end = memchr(at, '\n', bytes);
+	size_t head;
+
+	(void)item;
+	*value = NULL;
+	if (!end)
+		return 0;
+	if (!memcmp(at, "$-1", 3))
+		return 5;
+	if (*at != '$')
+		fail("answer", EPROTO);
+	*length = (uint32_t)strtoul(at + 1, NULL, 10);
+	*value = end + 1;
+	head = (size_t)(end + 1 - at) + *length + 2;
+	return bytes < head ? 0 : head;
+}
+
+static const struct protocol memcached = { memcached_set, memcached_get, memcached_got, "STORED\r\n" };
+static const struct protocol redis = { redis_set, redis_get, redis_got, "+OK\r\n" };
+
+/* ---- Connections ---------------------------------------------------------------- */
+
+static void client_open(struct client *client)
+{
+	client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (client->fd < 0 || connect(client->fd, (struct sockaddr *)&address, sizeof(address)))
+		fail(address.sun_path, errno);
+	client->answer = get_memory(ANSWER_MAX, 64);
+}
+
+static void send_all(int fd, const char *bytes, size_t length)
+{
+	ssize_t sent;
+
+	for (; length; bytes += sent, length -= (size_t)sent) {
+		sent = send(fd, bytes, length, MSG_NOSIGNAL);
+		if (sent < 0)
+			fail("send", errno);
+	}
+}
+
+static size_t receive(int fd, char *to, size_t room)
+{
+	ssize_t got = room ? recv(fd, to, room, 0) : 0;
+
+	if (got <= 0)
+		fail("receive", got ? errno : EPIPE);
+	return (size_t)got;
+}
+
+static size_t put_set(char *to, uint64_t item)
+{
+	uint32_t length = value_length(item);
+	size_t head = protocol->set(to, item, length);
+
+	make_value(to + head, item, length);
+	return head + length + 2;
+}
+
+/* ---- Many at once --------------------------------------------------------------- */
+
+/* Sends what is in @bulk, and receives as many lines.  Return: how many are SERVER_ERROR. */
+static uint32_t bulk_lines(size_t length, uint32_t lines)
+{
+	uint32_t column = 0, refused = 0;
+	char before = 0;
+	size_t got, i;
+
+	send_all(clients->fd, bulk, length);
+	while (lines) {
+		got = receive(clients->fd, bulk_answer, BULK * ANSWER_MAX);
+		for (i = 0; i < got; i++) {
+			refused += column++ == 1 && before == 'S' && bulk_answer[i] == 'E';
+			before = bulk_answer[i];
+			if (before != '\n')
+				continue;
+			column = 0;
+			lines--;
+		}
+	}
+	return refused;
+}
+
+static void fill(uint64_t first, uint64_t nr)
+{
+	uint64_t item = first, refused = 0;
+	size_t length;
+	uint32_t i;
+
+	while (item < first + nr) {
+		for (i = 0, length = 0; i < BULK && item < first + nr; i++)
+			length += put_set(bulk + length, item++);
+		refused += bulk_lines(length, i);
+	}
+	if (nr_items < first + nr)
+		nr_items = first + nr;
+	printf("{\"refused\": %llu}\n", (unsigned long long)refused);
+}
+
+static void drop(uint64_t first, uint64_t nr, uint32_t share)
+{
+	uint64_t item = first;
+	size_t length;
+	uint32_t i;
+
+	while (item < first + nr) {
+		for (i = 0, length = 0; i < BULK && item < first + nr; item++) {
+			if (random_below(&state, 1000) >= share)
+				continue;
+			memcpy(bulk + length, "delete ", 7);
+			make_key(bulk + length + 7, item);
+			memcpy(bulk + length + 7 + key_bytes, "\r\n", 2);
+			length += 9 + key_bytes;
+			i++;
+		}
+		bulk_lines(length, i);
+	}
+}
+
+/* Gets @nr items, at most BULK, by one request.  @there: out, for each.  Return: bytes of keys and values. */
+static uint64_t bulk_get(const uint64_t *items, uint32_t nr, bool *there)
+{
+	size_t length = 3, got = 0, parsed = 0, whole;
+	const char *value;
+	uint64_t bytes = 0;
+	uint32_t i, of_value;
+
+	memcpy(bulk, "get", 3);
+	for (i = 0; i < nr; i++) {
+		bulk[length] = ' ';
+		make_key(bulk + length + 1, items[i]);
+		length += 1 + key_bytes;
+		there[i] = false;
+	}
+	memcpy(bulk + length, "\r\n", 2);
+	send_all(clients->fd, bulk, length + 2);
+	for (i = 0;;) {
+		if (got - parsed >= 5 && !memcmp(bulk_answer + parsed, "END\r\n", 5))
+			return bytes;
+		whole = memcached_value(bulk_answer + parsed, got - parsed, &value, &of_value);
+		if (!whole) {
+			got += receive(clients->fd, bulk_answer + got, BULK * ANSWER_MAX - got);
+			continue;
+		}
+		while (i < nr && !is_key(bulk_answer + parsed + 6, items[i]))
+			i++;
+		if (i == nr)
+			fail("key", EBADMSG);
+		check_value(value, items[i], of_value);
+		bytes += key_bytes + of_value;
+		there[i++] = true;
+		parsed += whole;
+	}
+}
+
+static void held(uint64_t nr)
+{
+	uint64_t items[BULK], item = 0, count = 0, bytes = 0;
+	bool there[BULK];
+	uint32_t i, now;
+
+	while (item < nr) {
+		now = nr - item < BULK ? (uint32_t)(nr - item) : BULK;
+		for (i = 0; i < now; i++)
+			items[i] = item++;
+		bytes += bulk_get(items, now, there);
+		for (i = 0; i < now; i++)
+			count += there[i];
+	}
+	printf("{\"items\": %llu, \"bytes\": %llu}\n", (unsigned long long)count, (unsigned long long)bytes);
+}
+
+static void hits(uint64_t nr, uint64_t requests, uint32_t sets)
+{
+	uint64_t items[BULK], gets = 0, hit = 0, item, done;
+	uint32_t i, nr_gets, nr_sets;
+	bool there[BULK];
+	size_t length;
+
+	zipf_setup(nr);
+	for (done = 0; done < requests; done += BULK) {
+		nr_gets = nr_sets = 0;
+		length = 0;
+		for (i = 0; i < BULK; i++) {
+			item = zipf_next(&state) * 4294967291ull % nr;
+			if (random_below(&state, 1000) >= sets) {
+				items[nr_gets++] = item;
+				continue;
+			}
+			length += put_set(bulk + length, item);
+			nr_sets++;
+		}
+		bulk_lines(length, nr_sets);
+		if (!nr_gets)
+			continue;
+		bulk_get(items, nr_gets, there);
+		gets += nr_gets;
+		length = nr_sets = 0;
+		for (i = 0; i < nr_gets; i++) {
+			if (there[i]) {
+				hit++;
+				continue;
+			}
+			length += put_set(bulk + length, items[i]);
+			nr_sets++;
+		}
+		bulk_lines(length, nr_sets);
+	}
+	printf("{\"gets\": %llu, \"hits\": %llu}\n", (unsigned long long)gets, (unsigned long long)hit);
+}
+
+/* ---- One after the other, on many connections ------------------------------------ */
+
+/* Items below this one are all there. */
+static uint64_t items_stored(void)
+{
+	uint64_t stored = nr_items;
+	unsigned int i;
+
+	for (i = 0; i < nr_clients; i++)
+		if (clients[i].insert && clients[i].item < stored)
+			stored = clients[i].item;
+	return stored;
+}
+
+static uint64_t choose(enum choice choice, uint64_t items)
+{
+	switch (choice) {
+	case ZIPF:
+		return zipf_next(&state) * 4294967291ull % items;
+	case LATEST:
+		return items_stored() - 1 - zipf_next(&state);
+	case ANY:
+		break;
+	}
+	return random_below(&state, items);
+}
+
+static void send_request(struct client *client, uint64_t now)
+{
+	size_t length = client->request == SET ? put_set(bulk, client->item) : protocol->get(bulk, client->item);
+
 	client->got = 0;
-	client->sent = now();
-	if (send(client->fd, request, (size_t)length, MSG_NOSIGNAL) != length)
-		die("send");
+	client->sent = now;
+	send_all(client->fd, bulk, length);
 }
 
 /* Return: whether the answer is complete. */
-static int receive(struct client *client)
+static bool receive_answer(struct client *client, uint64_t *misses)
 {
-	ssize_t got = recv(client->fd, answer, bytes + 4096, 0);
+	size_t stored = strlen(protocol->stored);
+	const char *value;
+	uint32_t length;
 
-	if (got <= 0)
-		die("recv");
-	client->got += (size_t)got;
-	if (memcmp(answer + got - 2, "\r\n", 2))
-		return 0;
-	if (!client->is_get)
-		return 1;
-	if (client->got == 5)
-		misses++;
-	return (got >= 5 && !memcmp(answer + got - 5, "END\r\n", 5));
-}
-
-/* Set items up to @most, until one is refused.  Returns how many were stored. */
-static unsigned int fill(const char *where, unsigned int most)
-{
-	static struct lines server;
-	unsigned int item = 0, nr = FILL_BATCH, i;
-	const char *line = "STORED";
-	size_t length;
-
-	server.fd = connect_to(where);
-	for (; item < most && !strcmp(line, "STORED"); item += nr) {
-		nr = most - item < FILL_BATCH ? most - item : FILL_BATCH;
-		for (i = 0, length = 0; i < nr; i++)
-			length += put_set(request + length, item + i);
-		if (!lines_send(&server, request, length))
-			die("send");
-		for (i = 0; i < nr; i++) {
-			line = lines_next(&server);
-			if (!line)
-				die("recv");
-			if (strcmp(line, "STORED"))
-				break;
-		}
-		nr = i;
+	client->got += receive(client->fd, client->answer + client->got, ANSWER_MAX - client->got);
+	if (client->request == SET) {
+		if (client->got < stored)
+			return false;
+		if (memcmp(client->answer, protocol->stored, stored))
+			fail("set", EPROTO);
+		return true;
 	}
-	if (strcmp(line, "STORED"))
-		fprintf(stderr, "requests: item %u: %s\n", item, line);
-	close(server.fd);
-	return item;
-}
-
-/* Is the value of an item the one that it was set to? */
-static int is_right(struct lines *server, unsigned int item)
-{
-	int length = sprintf(request, "get key%0*u\r\n", KEY_BYTES - 3, item);
-	unsigned int got, i;
-	const char *line;
-
-	if (!lines_send(server, request, (size_t)length))
-		die("send");
-	line = lines_next(server);
-	if (!line || sscanf(line, "VALUE %*s 0 %u", &got) != 1 || got != bytes)
-		return 0;
-	if (!lines_take(server, answer, bytes + 2))
-		die("recv");
-	line = lines_next(server);
-	for (i = 0; i < bytes && answer[i] == 'a' + (char)(item % 26); i++)
-		;
-	return i == bytes && line && !strcmp(line, "END");
-}
-
-static void keep(const char *where)
-{
-	static struct lines server;
-	unsigned int kept = fill(where, UINT32_MAX), wrong = 0, item;
-
-	server.fd = connect_to(where);
-	for (item = 0; item < kept; item += CHECK_STEP)
-		wrong += !is_right(&server, item);
-	printf("items %u\nwrong %u\n", kept, wrong);
-}
-
-static void *get_memory(size_t length)
-{
-	void *memory = calloc(1, length);
-
-	if (!memory)
-		die("memory");
-	return memory;
-}
-
-static void next(struct client *client)
-{
-	send_request(client, dice(100) < gets, dice(items));
+	if (!protocol->got(client->answer, client->got, client->item, &value, &length))
+		return false;
+	if (value)
+		check_value(value, client->item, length);
+	else
+		++*misses;
+	return true;
 }
 
 static double percentile(uint64_t total, double share)
 {
 	uint64_t wanted = (uint64_t)((double)total * share), sum = 0;
-	unsigned int i;
+	uint32_t i;
 
 	for (i = 0; i < BUCKETS - 1 && sum <= wanted; i++)
 		sum += buckets[i];
 	return i * BUCKET_NS / 1000.0;
 }
 
-int main(int argc, char **argv)
+/**
+ * struct mix - of requests
+ * @reads: per mille, as the others; the rest sets
+ * @items: when the run began
+ */
+struct mix {
+	uint32_t reads;
+	uint32_t inserts;
+	uint32_t modifies;
+	enum choice choice;
+	uint64_t items;
+};
+
+static void next_request(struct client *client, const struct mix *mix, uint64_t now)
 {
-	struct epoll_event events[64], event = { .events = EPOLLIN };
-	unsigned int connections, i;
-	uint64_t begin, end, total = 0;
-	struct client *clients;
-	int poll, nr;
+	uint32_t dice = random_below(&state, 1000);
 
-	if (argc != 8 && argc != 3) {
-		fprintf(stderr, "usage: requests SOCKET CONNECTIONS SECONDS ITEMS BYTES GETS SEED\n"
-				"       requests SOCKET BYTES\n");
-		return 1;
+	client->insert = false;
+	client->request = dice < mix->reads ? READ : SET;
+	if (dice >= mix->reads && dice < mix->reads + mix->inserts) {
+		client->item = nr_items++;
+		client->insert = true;
+	} else {
+		if (dice >= mix->reads + mix->inserts && dice < mix->reads + mix->inserts + mix->modifies)
+			client->request = MODIFY;
+		client->item = choose(mix->choice, mix->items);
 	}
-	bytes = (unsigned int)atoi(argv[argc == 3 ? 2 : 5]);
-	request = get_memory(FILL_BATCH * (bytes + COMMAND_BYTES));
-	answer = get_memory(bytes + 4096);
-	if (argc == 3) {
-		keep(argv[1]);
-		return 0;
-	}
-	connections = (unsigned int)atoi(argv[2]);
-	items = (unsigned int)atoi(argv[4]);
-	gets = (unsigned int)atoi(argv[6]);
-	state = (uint64_t)atoll(argv[7]);
-	clients = get_memory(connections * sizeof(*clients));
-	poll = epoll_create1(0);
+	send_request(client, now);
+}
+
+/* The second half of a modify counts with the first as one request. */
+static void modify(struct client *client)
+{
+	uint64_t sent = client->sent;
+
+	client->request = SET;
+	send_request(client, sent);
+}
+
+static void run(unsigned int connections, double seconds, const struct mix *mix)
+{
+	struct epoll_event events[EVENTS], event = { .events = EPOLLIN };
+	uint64_t begin, now, end, total = 0, misses = 0, took;
+	int poll = epoll_create1(EPOLL_CLOEXEC), nr, i;
+
 	if (poll < 0)
-		die("epoll");
-	if (fill(argv[1], items) != items)
-		return 1;
-	for (i = 0; i < connections; i++) {
-		clients[i].fd = connect_to(argv[1]);
+		fail("epoll", errno);
+	memset(buckets, 0, BUCKETS * sizeof(*buckets));
+	zipf_setup(mix->items);
+	for (; nr_clients < connections; nr_clients++)
+		client_open(&clients[nr_clients]);
+	begin = now = now_ns();
+	end = begin + (uint64_t)(seconds * 1e9);
+	for (i = 0; i < (int)connections; i++) {
 		event.data.ptr = &clients[i];
-		epoll_ctl(poll, EPOLL_CTL_ADD, clients[i].fd, &event);
+		if (epoll_ctl(poll, EPOLL_CTL_ADD, clients[i].fd, &event))
+			fail("epoll", errno);
+		next_request(&clients[i], mix, now);
 	}
-	begin = now();
-	end = begin + (uint64_t)(atof(argv[3]) * 1e9);
-	for (i = 0; i < connections; i++)
-		next(&clients[i]);
-	while (now() < end) {
-		nr = epoll_wait(poll, events, 64, -1);
-		for (i = 0; (int)i < nr; i++) {
+	for (; connections; now = now_ns()) {
+		nr = epoll_wait(poll, events, EVENTS, -1);
+		for (i = 0; i < nr; i++) {
 			struct client *client = events[i].data.ptr;
-			uint64_t took;
 
-			if (!receive(client))
+			if (!receive_answer(client, &misses))
 				continue;
-			took = (now() - client->sent) / BUCKET_NS;
+			if (client->request == MODIFY) {
+				modify(client);
+				continue;
+			}
+			now = now_ns();
+			took = (now - client->sent) / BUCKET_NS;
 			buckets[took < BUCKETS ? took : BUCKETS - 1]++;
 			total++;
-			next(client);
+			client->insert = false;
+			/* The last answers are waited for: nothing is left on a connection. */
+			if (now < end)
+				next_request(client, mix, now);
+			else
+				connections--;
 		}
 	}
-	end = now();
-	printf("rate %.0f\np50_us %.1f\np99_us %.1f\np999_us %.1f\nmisses %u\n", (double)total * 1e9 / (double)(end - begin),
-	       percentile(total, 0.5), percentile(total, 0.99), percentile(total, 0.999), misses);
-	return 0;
+	close(poll);
+	printf("{\"rate\": %.1f, \"p50\": %.1f, \"p99\": %.1f, \"p999\": %.1f, \"misses\": %llu}\n",
+	       (double)total * 1e9 / (double)(now - begin), percentile(total, 0.5), percentile(total, 0.99),
+	       percentile(total, 0.999), (unsigned long long)misses);
 }
+
+/* ---- The modes ------------------------------------------------------------------- */
+
+static void setup(const struct bench *bench, const struct protocol *of_server)
+{
+	if (!bench->path || strlen(bench->path) >= sizeof(address.sun_path))
+		fail("-p SOCKET", EINVAL);
+	protocol = of_server;
+	strcpy(address.sun_path, bench->path);
+	bulk = get_memory(BULK * ANSWER_MAX, 64);
+	bulk_answer = get_memory(BULK * ANSWER_MAX, 64);
+	buckets = get_memory(BUCKETS * sizeof(*buckets), 64);
+	client_open(&clients[nr_clients++]);
+}
+
+static void memcached_setup(struct bench *bench)
+{
+	setup(bench, &memcached);
+}
+
+static void redis_setup(struct bench *bench)
+{
+	setup(bench, &redis);
+}
+
+static bool order(struct bench *bench, const char *verb, const double *a, unsigned int nr)
+{
+	(void)bench;
+	if (!strcmp(verb, "run") && nr == 6 && a[0] >= 1 && a[0] <= CLIENTS && nr_items) {
+		struct mix mix = { (uint32_t)a[2], (uint32_t)a[3], (uint32_t)a[4], (enum choice)a[5], nr_items };
+
+		run((unsigned int)a[0], a[1], &mix);
+		return true;
+	}
+	if (!strcmp(verb, "held") && nr == 1) {
+		held((uint64_t)a[0]);
+		return true;
+	}
+	if (!strcmp(verb, "hits") && nr == 3 && a[0] >= 1) {
+		hits((uint64_t)a[0], (uint64_t)a[1], (uint32_t)a[2]);
+		return true;
+	}
+	if (!strcmp(verb, "fill") && nr == 2) {
+		fill((uint64_t)a[0], (uint64_t)a[1]);
+		return true;
+	}
+	if (!strcmp(verb, "sizes") && nr == 3 && a[0] >= 16 && a[0] <= KEY_MAX && a[1] >= 1 && a[2] >= a[1] &&
+	    a[2] <= VALUE_MAX) {
+		key_bytes = (uint32_t)a[0];
+		low = (uint32_t)a[1];
+		high = (uint32_t)a[2];
+		etc = 0;
+	} else if (!strcmp(verb, "etc") && nr == 1) {
+		key_bytes = ETC_KEY;
+		etc = a[0];
+	} else if (!strcmp(verb, "drop") && nr == 3) {
+		drop((uint64_t)a[0], (uint64_t)a[1], (uint32_t)a[2]);
+	} else {
+		return false;
+	}
+	printf("{}\n");
+	return true;
+}
+
+const struct mode request_modes[] = {
+	{ "requests", memcached_setup, NULL, order, false },
+	{ "requests-redis", redis_setup, NULL, order, false },
+	{ 0 }
+};

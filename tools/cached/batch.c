@@ -128,7 +128,7 @@ void batch_set(struct cached_connection *connection, enum batch_kind kind, const
 	char *value = batch->put[batch->nr_puts];
 	struct cached_header header;
 
-	item_header_fill(&header, change->flags, change->expires, change->state);
+	item_header_fill(connection->worker, &header, change->flags, change->expires, change->state);
 	memcpy(value, &header, sizeof(header));
 	memcpy(value + sizeof(header), change->data, change->length);
 	put->key = meta ? batch->metas[entry->meta].key : change->key;

@@ -340,7 +340,8 @@ struct cached_worker;
 uint32_t item_now(void);
 uint32_t item_expires(int64_t seconds);
 bool item_fits(size_t key_length, size_t length);
-void item_header_fill(struct cached_header *header, uint32_t flags, uint32_t expires, uint32_t state);
+void item_header_fill(const struct cached_worker *worker, struct cached_header *header, uint32_t flags, uint32_t expires,
+		      uint32_t state);
 bool item_is_live(const struct cached_header *header);
 bool item_is_absent(struct cached_worker *worker, ssize_t got);
 bool item_retire(struct cached_counters *counters, const char *key, size_t key_length, const struct lsm_item *item);

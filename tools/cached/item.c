@@ -75,16 +75,18 @@ bool item_fits(size_t key_length, size_t length)
 
 /**
  * item_header_fill - begin an item
+ * @worker: the caller
  * @header: out
  * @flags: of the client
  * @expires: as in @header
  * @state: ITEM_*, without the generation
  */
-void item_header_fill(struct cached_header *header, uint32_t flags, uint32_t expires, uint32_t state)
+void item_header_fill(const struct cached_worker *worker, struct cached_header *header, uint32_t flags, uint32_t expires,
+		      uint32_t state)
 {
 	header->flags = flags;
 	header->expires = expires;
-	header->stored = item_now();
+	header->stored = worker->now;
 	header->state = state | (__atomic_load_n(&cached.generation, __ATOMIC_RELAXED) & ITEM_GENERATION);
 }
 
@@ -292,7 +294,7 @@ static enum cached_result put_change(struct cached_worker *worker, const struct 
 
 	/* It can be in these bytes */
 	memcpy(key, change->key, change->key_length);
-	item_header_fill(&header, change->flags, expires, change->state | state);
+	item_header_fill(worker, &header, change->flags, expires, change->state | state);
 	memcpy(&before, value, sizeof(before));
 	memcpy(value, &header, sizeof(header));
 	result = item_write(worker, key, change->key_length, value, sizeof(header) + change->length, flags, version);
@@ -382,7 +384,8 @@ static enum cached_result store_joined(struct cached_worker *worker, struct cach
 			memcpy(view.data, change->data, change->length);
 		}
 		view.length += change->length;
-		item_header_fill(&view.header, view.header.flags, view.header.expires, view.header.state & ITEM_BINARY);
+		item_header_fill(worker, &view.header, view.header.flags, view.header.expires,
+				 view.header.state & ITEM_BINARY);
 		result = item_rewrite(worker, change->key, change->key_length, &view);
 		if (result != ITEM_EXISTS && result != ITEM_NOT_FOUND) {
 			change->cas = view.item.version;

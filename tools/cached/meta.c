@@ -223,7 +223,7 @@ static bool create(struct cached_connection *connection, const struct cached_met
 		connection_say(connection, text_stored(result));
 		return true;
 	}
-	item_header_fill(&view.header, 0, change.expires, change.state);
+	item_header_fill(worker, &view.header, 0, change.expires, change.state);
 	view.item.version = change.cas;
 	send_item(connection, meta, &view, change.expires, true);
 	return true;

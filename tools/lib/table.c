@@ -153,19 +153,15 @@ static int read_item(struct lsm_table *table, uint64_t index, const struct key *
 	return read_kernel(table, index, key, value, room, item);
 }
 
-/* The bytes of an object: at @small, or allocated. */
-static uint8_t *make_object(uint8_t *small, const struct key *key, const void *value, size_t length)
+/* Writes the bytes of an object: as many as @length and tail_bytes(). */
+static void fill_object(uint8_t *bytes, const struct key *key, const void *value, size_t length)
 {
 	struct lsmem_item_end end = { .key_length = __cpu_to_le16((uint16_t)key->length) };
-	uint8_t *bytes = length + tail_bytes(key->length) <= BUFFER ? small : malloc(length + tail_bytes(key->length));
 
-	if (!bytes)
-		return NULL;
 	if (length)
 		memcpy(bytes, value, length);
 	memcpy(bytes + length, key->bytes, key->length);
 	memcpy(bytes + length + key->length, &end, sizeof(end));
-	return bytes;
 }
 
 /* ---- Find --------------------------------------------------------------------- */
@@ -371,9 +367,10 @@ int lsm_table_put(struct lsm_table *table, const void *bytes, size_t key_length,
 		ret = make_key(table, bytes, key_length, &key);
 	if (ret)
 		return ret;
-	object = make_object(small, &key, value, length);
+	object = length + tail_bytes(key_length) <= sizeof(small) ? small : malloc(length + tail_bytes(key_length));
 	if (!object)
 		return -ENOMEM;
+	fill_object(object, &key, value, length);
 	ret = put(table, &key, object, length + tail_bytes(key_length), flags, version ? version : &unasked, &added);
 	if (object != small)
 		free(object);
@@ -383,20 +380,27 @@ int lsm_table_put(struct lsm_table *table, const void *bytes, size_t key_length,
 	return ret;
 }
 
-/* Frees the object of an item; the lock of its stripe is held. */
-static int take_away(struct lsm_table *table, uint32_t stripe, _Atomic uint64_t *slot, uint64_t handle,
-		     unsigned int flags, uint64_t *version)
+/* The object of a slot was freed, and the tombstone has this version; the lock of its stripe is held. */
+static void forget(struct lsm_table *table, uint32_t stripe, _Atomic uint64_t *slot, uint64_t version)
 {
 	_Atomic uint64_t *removed = &table->index->stripes[stripe].removed;
+
+	if (version > atomic_load_explicit(removed, memory_order_relaxed))
+		atomic_store_explicit(removed, version, memory_order_relaxed);
+	lsm_index_clear(table->index, stripe, slot);
+}
+
+/* Frees the object of an item; the lock of its stripe is held. */
+static int take_away(struct lsm_table *table, uint32_t stripe, struct lsm_probe *probe, uint64_t handle,
+		     unsigned int flags, uint64_t *version)
+{
 	int ret = lsm_free(table->lsm, handle, flags & LSM_EXPECT, version);
 
-	if (!ret && *version > atomic_load_explicit(removed, memory_order_relaxed))
-		atomic_store_explicit(removed, *version, memory_order_relaxed);
 	/* A client that knows objects only may have freed it. */
-	if (ret == -ESTALE || ret == -ENOENT)
+	if (ret == -ESTALE)
 		ret = -ENOENT;
 	if (!ret || ret == -ENOENT)
-		lsm_index_clear(table->index, stripe, slot);
+		forget(table, stripe, probe->slot, ret ? 0 : *version);
 	return ret;
 }
 
@@ -423,7 +427,7 @@ int lsm_table_remove(struct lsm_table *table, const void *bytes, size_t key_leng
 		return ret;
 	ret = find(table, &key, true, NULL, 0, &item, &probe);
 	if (ret >= 0)
-		ret = ret ? take_away(table, stripe, probe.slot, item.handle, flags, version ? version : &unasked) :
+		ret = ret ? take_away(table, stripe, &probe, item.handle, flags, version ? version : &unasked) :
 			    -ENOENT;
 	lsm_index_unlock(table->index, stripe);
 	if (!ret && flags & LSM_DURABLE)
@@ -444,7 +448,8 @@ int lsm_table_remove(struct lsm_table *table, const void *bytes, size_t key_leng
  * @nr_ops: entries of @ops
  * @stripes: whose locks are held, in their order
  * @nr_stripes: entries of @stripes
- * @buffer: room for small objects
+ * @buffer: all objects: @small, or allocated
+ * @small: room for small objects
  */
 struct batch {
 	struct lsm_put *puts;
@@ -457,19 +462,21 @@ struct batch {
 	uint32_t stripes[MANY];
 	size_t nr_stripes;
 	uint8_t *buffer;
+	uint8_t small[BUFFER];
 };
 
-static void drop_object(struct batch *batch, size_t i)
+static size_t object_bytes(const struct lsm_put *put)
 {
-	if (batch->objects[i] != batch->buffer + i * BUFFER)
-		free(batch->objects[i]);
-	batch->objects[i] = NULL;
+	return put->length + tail_bytes(put->key_length);
 }
 
-static void prepare(struct lsm_table *table, struct batch *batch)
+/* Return: 0; -ENOMEM, as the results. */
+static int prepare(struct lsm_table *table, struct batch *batch)
 {
-	size_t i;
+	size_t i, bytes = 0;
+	uint8_t *at;
 
+	batch->nr_ops = 0;
 	for (i = 0; i < batch->nr; i++) {
 		struct lsm_put *p = &batch->puts[i];
 
@@ -480,10 +487,23 @@ static void prepare(struct lsm_table *table, struct batch *batch)
 		if (p->result)
 			continue;
 		lsm_index_prefetch(table->index, batch->keys[i].hash);
-		batch->objects[i] = make_object(batch->buffer + i * BUFFER, &batch->keys[i], p->value, p->length);
-		if (!batch->objects[i])
-			p->result = -ENOMEM;
+		bytes += object_bytes(p);
 	}
+	at = batch->buffer = bytes <= sizeof(batch->small) ? batch->small : malloc(bytes);
+	for (i = 0; i < batch->nr; i++) {
+		struct lsm_put *p = &batch->puts[i];
+
+		if (p->result)
+			continue;
+		if (!at) {
+			p->result = -ENOMEM;
+			continue;
+		}
+		batch->objects[i] = at;
+		fill_object(at, &batch->keys[i], p->value, p->length);
+		at += object_bytes(p);
+	}
+	return at ? 0 : -ENOMEM;
 }
 
 /* Replaces the items that are there, in one system call.  What cannot be replaced so is left. */
@@ -492,9 +512,12 @@ static int replace_many(struct lsm_table *table, struct batch *batch, unsigned i
 	struct lsm_probe probe;
 	struct lsm_item item;
 	size_t i, done = 0;
-	int ret;
+	int ret, stage;
 
-	batch->nr_ops = 0;
+	for (stage = 0; batch->nr > 1 && stage < 2; stage++)
+		for (i = 0; i < batch->nr; i++)
+			if (batch->objects[i])
+				fetch(table, &batch->keys[i], stage);
 	for (i = 0; i < batch->nr; i++) {
 		struct lsm_put *p = &batch->puts[i];
 
@@ -503,8 +526,7 @@ static int replace_many(struct lsm_table *table, struct batch *batch, unsigned i
 			continue;
 		batch->which[batch->nr_ops] = i;
 		batch->ops[batch->nr_ops++] =
-			lsm_op_replace(item.handle, batch->objects[i],
-				       (uint32_t)(p->length + tail_bytes(p->key_length)),
+			lsm_op_replace(item.handle, batch->objects[i], (uint32_t)object_bytes(p),
 				       p->flags & LSM_EXPECT, p->version);
 	}
 	if (!batch->nr_ops)
@@ -518,7 +540,7 @@ static int replace_many(struct lsm_table *table, struct batch *batch, unsigned i
 			continue;	/* as if it had not been found */
 		p->result = op->result;
 		p->version = op->version;
-		drop_object(batch, batch->which[i]);
+		batch->objects[batch->which[i]] = NULL;
 	}
 	return ret;
 }
@@ -605,8 +627,7 @@ static int add_many(struct lsm_table *table, struct batch *batch, bool *added)
 			continue;
 		batch->which[batch->nr_ops] = i;
 		batch->ops[batch->nr_ops++] =
-			lsm_op_alloc(batch->objects[i], (uint32_t)(p->length + tail_bytes(p->key_length)),
-				     LSM_TABLE(table->id));
+			lsm_op_alloc(batch->objects[i], (uint32_t)object_bytes(p), LSM_TABLE(table->id));
 	}
 	if (batch->nr_ops)
 		ret = lsm_vector(table->lsm, batch->ops, batch->nr_ops, 0, &done);
@@ -616,7 +637,7 @@ static int add_many(struct lsm_table *table, struct batch *batch, bool *added)
 
 		p->result = op->result ? op->result : enter_new(table, batch, batch->which[i], op);
 		*added |= !p->result;
-		drop_object(batch, batch->which[i]);
+		batch->objects[batch->which[i]] = NULL;
 	}
 	unlock_stripes(table, batch);
 	return ret;
@@ -624,47 +645,38 @@ static int add_many(struct lsm_table *table, struct batch *batch, bool *added)
 
 int lsm_table_put_many(struct lsm_table *table, struct lsm_put *puts, size_t nr, unsigned int flags)
 {
-	struct batch *batch;
+	struct batch batch;
 	bool any = false;
 	size_t i, now;
 	int ret = 0;
 
 	if (flags & ~LSM_DURABLE)
 		return -EINVAL;
-	batch = malloc(sizeof(*batch));
-	if (!batch)
-		return -ENOMEM;
-	batch->buffer = malloc((nr < MANY ? nr : MANY) * BUFFER);
-	if (!batch->buffer) {
-		free(batch);
-		return -ENOMEM;
-	}
 	for (; nr && !ret; puts += now, nr -= now) {
 		now = nr < MANY ? nr : MANY;
-		batch->puts = puts;
-		batch->nr = now;
-		prepare(table, batch);
-		ret = replace_many(table, batch, flags);
+		batch.puts = puts;
+		batch.nr = now;
+		ret = prepare(table, &batch);
 		if (!ret)
-			ret = add_many(table, batch, &any);
+			ret = replace_many(table, &batch, flags);
+		if (!ret)
+			ret = add_many(table, &batch, &any);
 		for (i = 0; i < now; i++) {
 			struct lsm_put *p = &puts[i];
 			bool added = false;
 
-			if (!batch->objects[i])
+			if (!batch.objects[i])
 				continue;
-			p->result = ret ? ret : put(table, &batch->keys[i], batch->objects[i],
-						    p->length + tail_bytes(p->key_length), p->flags, &p->version,
-						    &added);
+			p->result = ret ? ret : put(table, &batch.keys[i], batch.objects[i], object_bytes(p), p->flags,
+						    &p->version, &added);
 			/* put() may have replaced, too: one wait is enough for all. */
 			any |= !p->result;
-			drop_object(batch, i);
 		}
+		if (batch.buffer != batch.small)
+			free(batch.buffer);
 	}
 	for (i = 0; ret && i < nr; i++)
 		puts[i].result = ret;
-	free(batch->buffer);
-	free(batch);
 	if (!ret && any && flags & LSM_DURABLE)
 		ret = lsm_sync(table->lsm, 0);
 	return ret;
@@ -840,61 +852,76 @@ int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t 
 	return (int)ret;
 }
 
-/* Evicts the item of a slot; the lock of its stripe is held.  Return: bytes given back, or a negative errno. */
-static int evict_slot(struct lsm_table *table, uint32_t stripe, _Atomic uint64_t *slot)
+/* Evicts what was not read of a bucket, by one system call.  Return: bytes given back, or a negative errno. */
+static ssize_t evict_slots(struct lsm_table *table, uint32_t stripe, struct lsm_bucket *bucket, uint64_t *evicted)
 {
-	uint64_t handle, version = 0, index = atomic_load_explicit(slot, memory_order_relaxed) & LSM_SLOT_INDEX;
-	enum lsm_locate found = LSM_ASK;
+	_Atomic uint64_t *slots[LSM_SLOTS];
+	uint64_t seen[LSM_SLOTS], handle;
+	struct lsmem_op ops[LSM_SLOTS];
+	enum lsm_locate found;
 	struct lsm_place place;
+	size_t sizes[LSM_SLOTS], nr = 0, done = 0, i;
+	bool any = false;
+	ssize_t bytes = 0;
 	int ret;
 
-	if (index < table->lsm->nr_handles)
-		found = lsm_identify(table->lsm, index, &handle, &place);
-	/* Nothing is there, or an object of others: one that knows objects only has freed the item. */
-	if (found == LSM_ASK || (found == LSM_FOUND && place.object.table != table->id)) {
-		lsm_index_clear(table->index, stripe, slot);
-		return 0;
+	for (i = 0; i < LSM_SLOTS; i++) {
+		seen[i] = atomic_load_explicit(&bucket->slots[i], memory_order_relaxed);
+		if (seen[i] & LSM_SLOT_TOUCHED) {
+			atomic_compare_exchange_strong(&bucket->slots[i], &seen[i], seen[i] & ~LSM_SLOT_TOUCHED);
+			seen[i] = 0;
+		}
+		any |= seen[i] != 0;
 	}
-	if (found != LSM_FOUND)
+	if (!any)
 		return 0;
-	ret = take_away(table, stripe, slot, handle, 0, &version);
+	ret = lsm_index_lock(table->index, stripe);
 	if (ret)
-		return ret == -ENOENT ? 0 : ret;
-	return (int)lsmem_entry_size(place.object.length);
+		return ret;
+	for (i = 0; i < LSM_SLOTS; i++) {
+		if (!seen[i] || atomic_load_explicit(&bucket->slots[i], memory_order_relaxed) != seen[i])
+			continue;
+		found = LSM_ASK;
+		if ((seen[i] & LSM_SLOT_INDEX) < table->lsm->nr_handles)
+			found = lsm_identify(table->lsm, seen[i] & LSM_SLOT_INDEX, &handle, &place);
+		/* Nothing is there, or an object of others: a client that knows objects only has freed the item. */
+		if (found == LSM_ASK || (found == LSM_FOUND && place.object.table != table->id))
+			lsm_index_clear(table->index, stripe, &bucket->slots[i]);
+		if (found != LSM_FOUND || place.object.table != table->id)
+			continue;
+		slots[nr] = &bucket->slots[i];
+		sizes[nr] = lsmem_entry_size(place.object.length);
+		ops[nr++] = lsm_op_free(handle, 0, 0);
+	}
+	if (nr)
+		ret = lsm_vector(table->lsm, ops, nr, 0, &done);
+	for (i = 0; i < done; i++) {
+		if (!ops[i].result) {
+			bytes += (ssize_t)sizes[i];
+			++*evicted;
+		} else if (ops[i].result != -ESTALE && ops[i].result != -ENOENT) {
+			ret = ops[i].result;
+			continue;
+		}
+		forget(table, stripe, slots[i], ops[i].result ? 0 : ops[i].version);
+	}
+	lsm_index_unlock(table->index, stripe);
+	return ret ? ret : bytes;
 }
 
-/* Evicts what was not read of a bucket and its overflow buckets.  Return: bytes given back, or a negative errno. */
+/* The same of a bucket and its overflow buckets. */
 static ssize_t evict_bucket(struct lsm_table *table, uint32_t stripe, uint32_t number, uint64_t *evicted)
 {
-	struct lsm_index *index = table->index;
-	struct lsm_bucket *bucket = lsm_index_bucket(index, stripe, number);
-	uint64_t value;
-	ssize_t bytes = 0;
-	uint32_t i, steps;
-	int ret;
+	struct lsm_bucket *bucket = lsm_index_bucket(table->index, stripe, number);
+	ssize_t bytes = 0, ret = 0;
+	uint32_t steps;
 
-	for (steps = 0; bucket && steps < LSM_SLOTS; bucket = lsm_index_overflow(index, bucket), steps++) {
-		for (i = 0; i < LSM_SLOTS; i++) {
-			value = atomic_load_explicit(&bucket->slots[i], memory_order_relaxed);
-			if (!value)
-				continue;
-			if (value & LSM_SLOT_TOUCHED) {
-				atomic_compare_exchange_strong(&bucket->slots[i], &value, value & ~LSM_SLOT_TOUCHED);
-				continue;
-			}
-			ret = lsm_index_lock(index, stripe);
-			if (ret)
-				return ret;
-			if (atomic_load_explicit(&bucket->slots[i], memory_order_relaxed) == value)
-				ret = evict_slot(table, stripe, &bucket->slots[i]);
-			lsm_index_unlock(index, stripe);
-			if (ret < 0)
-				return ret;
-			bytes += ret;
-			*evicted += ret > 0;
-		}
+	for (steps = 0; bucket && ret >= 0 && steps < LSM_SLOTS; steps++) {
+		ret = evict_slots(table, stripe, bucket, evicted);
+		bytes += ret > 0 ? ret : 0;
+		bucket = lsm_index_overflow(table->index, bucket);
 	}
-	return bytes;
+	return ret < 0 ? ret : bytes;
 }
 
 ssize_t lsm_table_evict(struct lsm_table *table, size_t bytes, uint64_t *evicted)

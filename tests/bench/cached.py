@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Benches of lsmemcached against memcached and Redis, and of tables with keys: groups of tests/bench/inside."""
+
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Callable, Optional, Sequence
+
+import cost
+from contest import BATCH, CTL, REPO, Contestant, Rounds, destroy, result, tell, wait
+
+CACHED = REPO / "tools" / "cached" / "lsmemcached"
+TURN = 5		# a turn is so many times as long: percentiles want many requests
+KEY = 16
+QUICK = 20		# a quick run has so many times fewer items
+
+
+def _available() -> int:
+    """Bytes of memory that the guest could give to others."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    raise RuntimeError("no MemAvailable")
+
+
+class Server:
+    """A server with one thread, on a unix socket.
+
+    @mib: memory for items. @least: bytes of an item, at least on the average: ours wants to know how many there are.
+    """
+
+    name = "memcached"
+    mode = "requests"
+
+    def __init__(self, mib: int, least: int = 256) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="lsmem-bench.")
+        self._path = Path(self._directory.name) / "socket"
+        self._before = _available()
+        self._process = subprocess.Popen(self._command(mib, (mib << 20) // least), stdout=subprocess.DEVNULL)
+        wait(self.name, self._path.exists)
+        self.client = Contestant(self.mode, "-p", str(self._path))
+
+    def _command(self, mib: int, items: int) -> list[str]:
+        return ["memcached", "-u", "root", "-s", str(self._path), "-t", "1", "-m", str(mib)]
+
+    def run(self, seconds: float, connections: int, mix: Sequence[int]) -> dict[str, Any]:
+        """Requests of a mix. @us: processor time of the server, with cleaning, for each."""
+        before, begin = self._cpu_ns(), time.monotonic()
+        answer = self.client.order("run", connections, seconds, *mix)
+        if answer["misses"]:
+            raise RuntimeError(f"{self.name}: {answer['misses']} misses")
+        took = time.monotonic() - begin
+        return {**answer, "us": (self._cpu_ns() - before) / 1e3 / (answer["rate"] * took)}
+
+    def _cpu_ns(self) -> int:
+        # clock_getcpuclockid() of another process
+        return time.clock_gettime_ns((~self._process.pid << 3) | 2) + cost.threads_ns()
+
+    def close(self) -> int:
+        """Ends client and server. Returns the bytes of memory that the server had taken, with its items."""
+        self.client.close()
+        taken = self._before - _available()
+        self._process.terminate()
+        self._process.wait()
+        self._directory.cleanup()
+        return taken
+
+
+class Ours(Server):
+    """lsmemcached, with a volatile store."""
+
+    name = "lsmemcached"
+
+    def _command(self, mib: int, items: int) -> list[str]:
+        self._store = subprocess.run([str(CTL), "create", "--size", f"{mib}M", "--handles", str(items)], check=True,
+                                     text=True, stdout=subprocess.PIPE).stdout.strip()
+        wait(self._store, Path("/dev", self._store).exists)
+        return [str(CACHED), "--store", f"/dev/{self._store}", "-s", str(self._path), "-t", "1"]
+
+    def close(self) -> int:
+        taken = super().close()
+        destroy(self._store)
+        return taken
+
+
+class Redis(Server):
+    """Redis, which keeps nothing on a drive."""
+
+    name = "Redis"
+    mode = "requests-redis"
+
+    def _command(self, mib: int, items: int) -> list[str]:
+        return ["redis-server", "--port", "0", "--unixsocket", str(self._path), "--save", "", "--appendonly", "no"]
+
+
+# ---- Requests a second -------------------------------------------------------------------------
+
+ITEMS = 100_000
+RATES_MIB = 256
+CONNECTIONS = (1, 16, 64)
+RATE_TARGET = 1.0
+LATENCIES = {"p50": "median", "p99": "99 %", "p999": "99.9 %"}
+ANY, ZIPF, LATEST = range(3)	# enum choice of requests.c
+# Per mille: reads, new items, read and then set; the others set
+REQUESTS = {"GET": (1000, 0, 0, ANY), "SET": (0, 0, 0, ANY)}
+YCSB = {"A": (500, 0, 0, ZIPF), "B": (950, 0, 0, ZIPF), "C": (1000, 0, 0, ZIPF), "D": (950, 50, 0, LATEST),
+        "F": (500, 0, 500, ZIPF)}
+YCSB_BYTES = 1000
+YCSB_MIB = 512
+YCSB_CONNECTIONS = 16
+
+
+def _contest(rounds: Rounds, servers: Sequence[Server], cases: dict[str, tuple[int, tuple[int, ...]]],
+             how: str) -> None:
+    """Runs @cases, connections and mix of each, on all servers in turn."""
+    told: dict[str, list[dict[str, Any]]] = {}
+
+    def turn(server: Server, case: str) -> Callable[[], float]:
+        def run() -> float:
+            answer = server.run(rounds.seconds * (1 if rounds.quick else TURN), *cases[case])
+            told.setdefault(f"{case} {server.name}", []).append(answer)
+            return float(answer["rate"])
+        return run
+
+    rounds.run({f"{case} {server.name}": turn(server, case) for case in cases for server in servers})
+    for case in cases:
+        for other in servers[1:]:
+            def values(key: str) -> tuple[list[float], list[float]]:
+                # The first round warms up
+                return tuple([float(answer[key]) for answer in told[f"{case} {name}"][1:]]  # type: ignore[return-value]
+                             for name in (servers[0].name, other.name))
+
+            result("cached", case, *values("rate"), other.name, "requests/s", how, RATE_TARGET)
+            for key, label in LATENCIES.items():
+                result("cached", f"{case}: {label}", *values(key), other.name, "us", how, most=True)
+            result("cached", f"{case}: the server's processor time", *values("us"), other.name, "us", how, most=True)
+
+
+def cached(rounds: Rounds) -> None:
+    """GET and SET of items of 100 bytes, and YCSB's workloads."""
+    items = ITEMS // QUICK if rounds.quick else ITEMS
+    common = ("one thread of each server, unix sockets, client and servers on one processor; time from sending to the "
+              "answer")
+    servers: list[Server] = [Ours(RATES_MIB), Server(RATES_MIB)]
+    for server in servers:
+        server.client.order("fill", 0, items)
+    _contest(rounds, servers, {f"{what}, {nr} connection{'s' if nr > 1 else ''}": (nr, mix)
+                               for nr in CONNECTIONS for what, mix in REQUESTS.items()},
+             f"any of {items} items of 100 B, keys of {KEY} B; {common}")
+    for server in servers:
+        server.close()
+    servers = [Ours(YCSB_MIB), Server(YCSB_MIB), Redis(YCSB_MIB)]
+    for server in servers:
+        server.client.order("sizes", KEY, YCSB_BYTES, YCSB_BYTES)
+        server.client.order("fill", 0, items)
+    _contest(rounds, servers, {f"YCSB {name}": (YCSB_CONNECTIONS, mix) for name, mix in YCSB.items()},
+             f"{items} records of {YCSB_BYTES} B, each one value, {YCSB_CONNECTIONS} connections; {common}")
+    for server in servers:
+        server.close()
+
+
+# ---- What is kept in the same memory -----------------------------------------------------------
+
+KEPT_MIB = 128
+Sizes = tuple[int, int]
+# First sizes, per mille that is deleted then, and other sizes, of new items; with 0 of the same keys.  Those of
+# RAMCloud's W1, W2, W6, W8
+KEPT: dict[str, tuple[Sizes, int, Optional[Sizes]]] = {
+    "100 B": ((100, 100), 0, None),
+    "100 B; then 130 B": ((100, 100), 0, (130, 130)),
+    "100-200 B; 50 % deleted; 1,000-2,000 B": ((100, 200), 500, (1000, 2000)),
+    "50-150 B; 90 % deleted; 5,000-15,000 B": ((50, 150), 900, (5000, 15000)),
+}
+SMALL = 128		# bytes of items of 100 B and more, with key and header
+KEPT_TARGET = 1.15
+OVER = 2		# so many times as many items are set as would fit without any overhead
+ETC_ITEM = 360		# bytes of key and value, on the average
+ETC_TIMES = 4		# so many times as many items as fit
+ETC_SETS = 32		# per mille: 30 gets for a set
+ETC_REQUESTS = 1_500_000
+
+
+def _sets(sizes: Sizes, rounds: Rounds) -> int:
+    """How many items of these sizes are set."""
+    return (OVER * KEPT_MIB << 20) // (KEY + sum(sizes) // 2) // (QUICK if rounds.quick else 1)
+
+
+def _change(server: Server, mix: str, rounds: Rounds) -> dict[str, Any]:
+    """Sets items, and what is there in the end."""
+    first, share, then = KEPT[mix]
+    sets = _sets(first, rounds)
+    last = sets
+    server.client.order("sizes", KEY, *first)
+    refused = server.client.order("fill", 0, sets)["refused"]
+    if then:
+        begin = sets if share else 0
+        server.client.order("drop", 0, sets, share)
+        server.client.order("sizes", KEY, *then)
+        refused += server.client.order("fill", begin, _sets(then, rounds))["refused"]
+        last = max(sets, begin + _sets(then, rounds))
+    answer = server.client.order("held", last)
+    return {**answer, "refused": refused, "sets": last}
+
+
+def _etc(server: Server, rounds: Rounds) -> dict[str, Any]:
+    sets = (OVER * KEPT_MIB << 20) // ETC_ITEM // (QUICK if rounds.quick else 1)
+    server.client.order("etc", 1)
+    refused = server.client.order("fill", 0, sets)["refused"]
+    return {**server.client.order("held", sets), "refused": refused, "sets": sets}
+
+
+def _compare(what: str, ours: dict[str, Any], base: dict[str, Any], how: str) -> None:
+    tell(kind="progress",
+         text=f"cached-kept: {what}: of {ours['sets']} keys, refused {ours['refused']} and {base['refused']}")
+    for key, label, unit, target in (("items", "items kept", "", KEPT_TARGET),
+                                     ("bytes", "bytes of keys and values", "B", None)):
+        result("cached-kept", f"{what}: {label}", [ours[key]], [base[key]], "memcached", unit, how, target)
+    result("cached-kept", f"{what}: all memory", [ours["memory"]], [base["memory"]], "memcached", "B", how, most=True)
+    result("cached-kept", f"{what}: items for each MiB of all memory",
+           *[[each["items"] / (each["memory"] / (1 << 20))] for each in (ours, base)], "memcached", "", how)
+
+
+def _hits(server: Server, rounds: Rounds) -> dict[str, float]:
+    """The share of hits, before and after all items have become twice as large."""
+    items = (ETC_TIMES * KEPT_MIB << 20) // ETC_ITEM
+    requests = ETC_REQUESTS // (QUICK if rounds.quick else 1)
+    shares = {}
+    for scale, first, then in ((1, "while it fills", "sizes as they were first"),
+                               (2, "while sizes double", "sizes twice as large")):
+        server.client.order("etc", scale)
+        for what in (first, then):
+            answer = server.client.order("hits", items, requests, ETC_SETS)
+            shares[what] = 100 * answer["hits"] / answer["gets"]
+    return shares
+
+
+def kept(rounds: Rounds) -> None:
+    """Items that are kept, and hits, with the same memory. Counts: one round."""
+    kinds = (Ours, Server)
+    for mix in (*KEPT, "ETC"):
+        answers = []
+        for kind in kinds:
+            server = kind(KEPT_MIB) if mix == "ETC" else kind(KEPT_MIB, SMALL)
+            answer = _etc(server, rounds) if mix == "ETC" else _change(server, mix, rounds)
+            answers.append({**answer, "memory": server.close()})
+        _compare(mix, answers[0], answers[1],
+                 f"lsmemcached with a store of {KEPT_MIB} MiB, memcached -m {KEPT_MIB}; {OVER} times as many bytes set; "
+                 "items that a client then gets; all memory: what the guest has less, with indices and processes")
+    shares = []
+    for kind in kinds:
+        server = kind(KEPT_MIB)
+        shares.append(_hits(server, rounds))
+        server.close()
+    for what, ours in shares[0].items():
+        result("cached-kept", f"hits, {what}", [ours], [shares[1][what]], "memcached", "%",
+               f"gets by Zipf's law of {ETC_TIMES} times as many items of ETC as fit, {KEPT_MIB} MiB; what is not there is "
+               f"set, and {ETC_SETS} of 1000 requests are sets; {ETC_REQUESTS} requests each")
+
+
+# ---- The table, without a server ---------------------------------------------------------------
+
+TABLE_MIB = 384
+TABLE_ITEMS = 1_000_000
+TABLE_NEW = 100_000
+# Orders of tables.c, in this order: what is added has to be removed
+CALLS = {"get": "lsm_table_get()", "gets": f"lsm_table_get_many(), {BATCH}", "put": "lsm_table_put(), old key",
+         "puts": f"lsm_table_put_many(), {BATCH}", "add": "lsm_table_put(), new key", "remove": "lsm_table_remove()"}
+
+
+def _call(player: Contestant, call: str, seconds: float, new: int) -> Callable[[], float]:
+    return lambda: float(player.order(call, new if call in ("add", "remove") else seconds)["ns"])
+
+
+def _table_player(mode: str, items: int) -> Contestant:
+    return Contestant(mode, "-n", str(items), "-s", "100", "-m", str(TABLE_MIB), "-b", str(BATCH))
+
+
+def tables(rounds: Rounds) -> None:
+    """Calls of the table against a hash table in the memory of a process."""
+    scale = QUICK if rounds.quick else 1
+    items, new = TABLE_ITEMS // scale, TABLE_NEW // scale
+    players = {mode: _table_player(mode, items) for mode in ("table", "table-plain")}
+    times = rounds.run({f"{call} {mode}": _call(player, call, rounds.seconds, new)
+                        for call in CALLS for mode, player in players.items()})
+    for player in players.values():
+        player.close()
+    for call, what in CALLS.items():
+        result("tables", what, times[f"{call} table"], times[f"{call} table-plain"], "hash table of a process", "ns",
+               f"any of {items} items of 100 B, keys of {KEY} B, a store of {TABLE_MIB} MiB, its cleaners on the same "
+               f"processor; the other: open addressing, a pointer and memcpy; {new} keys are added and removed",
+               most=True)
+
+
+def profile(sample: Callable[[str, float, Callable[[float], float]], None], seconds: float) -> None:
+    """Puts of the table, sampled by the caller."""
+    player = _table_player("table", TABLE_ITEMS)
+    for call in ("put", "puts"):
+        sample(CALLS[call], seconds, lambda length, call=call: 1e9 / _call(player, call, length, 0)())
+    player.close()
+
+
+GROUPS: dict[str, Callable[[Rounds], None]] = {"cached": cached, "cached-kept": kept, "tables": tables}
