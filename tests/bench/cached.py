@@ -17,11 +17,10 @@ QUICK = 20		# a quick run has so many times fewer items
 
 
 def _available() -> int:
-    """Bytes of memory that the guest could give to others."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) << 10
-    raise RuntimeError("no MemAvailable")
+    """Bytes of the guest's memory that is free, or that holds what is on drives, too."""
+    kib = {name: int(rest.split()[0]) for name, rest in
+           (line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())}
+    return (kib["MemFree"] + kib["Buffers"] + kib["Cached"] - kib["Shmem"] + kib["SReclaimable"]) << 10
 
 
 class Server:
@@ -213,8 +212,8 @@ def _etc(server: Server, rounds: Rounds) -> dict[str, Any]:
 def _compare(what: str, ours: dict[str, Any], base: dict[str, Any], how: str) -> None:
     tell(kind="progress",
          text=f"cached-kept: {what}: of {ours['sets']} keys, refused {ours['refused']} and {base['refused']}")
-    for key, label, unit, target in (("items", "items kept", "", KEPT_TARGET),
-                                     ("bytes", "bytes of keys and values", "B", None)):
+    for key, label, unit, target in (("items", "items kept", "", None),
+                                     ("bytes", "bytes of keys and values", "B", KEPT_TARGET)):
         result("cached-kept", f"{what}: {label}", [ours[key]], [base[key]], "memcached", unit, how, target)
     result("cached-kept", f"{what}: all memory", [ours["memory"]], [base["memory"]], "memcached", "B", how, most=True)
     result("cached-kept", f"{what}: items for each MiB of all memory",
