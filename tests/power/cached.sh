@@ -75,25 +75,17 @@ rates() {
 	"$ctl" destroy "$store" >&2
 }
 
-available() {
-	awk '$1 == "MemAvailable:" { print $2 * 1024 }' /proc/meminfo
-}
-
-# Set items until the first one is refused. $before: what memory was available before there was a server.
+# Set items until the first one is refused.
 keeps() {	# server command...
 	server=$1; shift
 	listen "$server" "$@"
 	"$requests" "$run/$server" "$VALUE" > $run/kept
-	line "$server" ", \"memory_bytes\": $((before - $(available)))" < $run/kept
+	line "$server" "" < $run/kept
 	hang_up "$server"
 }
 
 kept() {
-	sync
-	echo 3 > /proc/sys/vm/drop_caches
-	before=$(available)
 	keeps memcached memcached -u root -m "${SIZE%M}" -M
-	before=$(available)
 	store=$(volatile)
 	keeps cache "$cached" --store "/dev/$store" --mode store
 	"$ctl" destroy "$store" >&2
