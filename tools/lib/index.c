@@ -49,6 +49,11 @@
 #define LOAD			5u	/* items for each bucket, beyond which a stripe grows */
 #define CHAIN			64u	/* most overflow buckets of a bucket */
 #define SPINS			200
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define LOW_HALF		4	/* offset of the low half of a word, bytes */
+#else
+#define LOW_HALF		0
+#endif
 #define CHECK_NS		20000000ll	/* a waiter asks so often whether the owner is there, nanoseconds */
 #define LOCK_SECONDS		10	/* a lock is waited for */
 
@@ -111,10 +116,10 @@ static long futex(const void *word, int operation, uint32_t value, const struct 
 	return syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
 }
 
-/* The half of a word that a futex compares: the low one. */
+/* The half of a word that a futex compares. */
 static const void *low_half(const _Atomic uint64_t *word)
 {
-	return (const uint8_t *)word + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0);
+	return (const uint8_t *)word + LOW_HALF;
 }
 
 static int64_t now_ns(void)
