@@ -29,6 +29,7 @@ struct lsm_bucket {
  *	buckets
  * @items: slots that are taken
  * @removed: a version that is at least that of each item that was removed
+ * @reserved: 0; fills the cache line
  */
 struct lsm_stripe {
 	_Atomic uint64_t lock;
@@ -43,6 +44,7 @@ struct lsm_stripe {
  * @magic: LSM_INDEX_MAGIC, once it is made
  * @lock: as that of a stripe; who makes the index holds it
  * @seed: of the hash
+ * @reserved: 0; keeps what changes on a cache line of its own
  * @overflows: overflow buckets that were taken
  * @hand: the bucket that lsm_table_evict() looks at next
  * @evicted: items that it has removed
