@@ -102,6 +102,22 @@ int store_create_tiered(struct store *store, uint64_t bytes, uint64_t capacity, 
 	return flags & LSMEM_STORE_DURABLE ? 0 : lsm_open(store->path, 0, &store->lsm);
 }
 
+int store_forget_index(const struct store *store, uint32_t id)
+{
+	struct lsmem_shared shared = { .size = sizeof(shared), .id = id };
+	uint64_t *magic;
+
+	if (ioctl(store->fd, LSMEM_IOC_SHARED, &shared))
+		return -errno;
+	magic = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, shared.fd, 0);
+	close(shared.fd);
+	if (magic == MAP_FAILED)
+		return -errno;
+	*magic = 0;
+	munmap(magic, 4096);
+	return 0;
+}
+
 int store_livemap(const struct store *store, uint64_t *live)
 {
 	uint64_t end = now_ms() + test_limit(LIVEMAP_MS);

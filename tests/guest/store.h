@@ -67,6 +67,9 @@ int store_set_text(const struct store *store, const char *name, const char *text
  */
 int store_livemap(const struct store *store, uint64_t *live);
 
+/* Have the index of a table made anew by the next client that opens it, as after a restart. */
+int store_forget_index(const struct store *store, uint32_t id);
+
 /* Inject @fault (kmod/fault.c) @times times. Returns false if the kernel has no fault injection. */
 bool store_fault(const struct store *store, const char *fault, unsigned int times);
 

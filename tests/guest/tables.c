@@ -136,9 +136,9 @@ static const char *inexact(struct lsm_table *table)
 	while ((ret = lsm_table_next(table, &cursor, key, &length, value, sizeof(value), &item)) > 0) {
 		if (sscanf(key, "key %u ", &number) != 1 || number >= KEYS || key_of(number, wanted) != length ||
 		    memcmp(key, wanted, length))
-			return "a key that nobody has put";
+			return "a key that was never put";
 		if (!serial_of(number, value, item.length))
-			return "a value that nobody has put";
+			return "a value that was never put";
 		if (seen[number]++)
 			return "a key that is there twice";
 		if (get(table, number, &found) <= 0 || found.handle != item.handle || found.version != item.version)
@@ -349,7 +349,7 @@ TEST_F(tables, shared)
 	ASSERT_TRUE(one != MAP_FAILED && two != MAP_FAILED);
 	one[5000] = 3;
 	EXPECT_EQ(3, two[5000]);
-	/* Nobody can take pages from under the others. */
+	/* No client can take pages from under the others. */
 	EXPECT_EQ(-1, ftruncate(shared.fd, 0));
 	EXPECT_EQ(EPERM, errno);
 	EXPECT_EQ(-1, ftruncate(shared.fd, 1ll << 34));
@@ -402,7 +402,6 @@ TEST_F_TIMEOUT(tables, model, 120)
 	EXPECT_STREQ("", inexact(self->table)) {
 		TH_LOG("wrong: %s", inexact(self->table));
 	}
-	/* The index is made anew from the objects: in the next client, because no other is there. */
 }
 
 TEST_F(tables, many)
@@ -451,6 +450,43 @@ TEST_F(tables, many)
 		EXPECT_EQ(i < 10 ? i + 130 : i + 100, get(self->table, i, NULL));
 	EXPECT_EQ(-EOPNOTSUPP, lsm_table_put_many(self->table, puts, 40, LSM_DURABLE));
 	EXPECT_STREQ("", inexact(self->table));
+}
+
+/*
+ * Two objects with one key, as a crash leaves them that loses a tombstone: the index is made anew, has the newer one,
+ * and the other one is freed.  What is no item stays.
+ */
+TEST_F(tables, twice)
+{
+	static const struct lsmem_item_end end = { .key_length = 1 }, long_end = { .key_length = 500 };
+	uint64_t handles[4];
+	uint32_t i;
+	char value[8], bytes[8];
+	struct lsm_item item;
+	size_t length = 2 + sizeof(end);
+
+	ASSERT_EQ(0, lsm_table_put(self->table, "x", 1, "other", 5, 0, NULL));
+	lsm_table_close(self->table);
+	for (i = 0; i < 3; i++) {
+		bytes[0] = (char)('0' + i);
+		bytes[1] = 'k';
+		memcpy(bytes + 2, &end, sizeof(end));
+		ASSERT_EQ(0, lsm_alloc(self->store.lsm, bytes, length, LSM_TABLE(TABLE), &handles[i], NULL));
+	}
+	/* The newest is not the last one in the handle table. */
+	bytes[0] = 'n';
+	ASSERT_EQ(0, lsm_replace(self->store.lsm, handles[1], bytes, length, 0, NULL));
+	memcpy(bytes + 2, &long_end, sizeof(end));
+	ASSERT_EQ(0, lsm_alloc(self->store.lsm, bytes, length, LSM_TABLE(TABLE), &handles[3], NULL));
+	ASSERT_EQ(0, store_forget_index(&self->store, TABLE));
+	ASSERT_EQ(0, lsm_table_open(self->store.lsm, TABLE, 0, &self->table));
+	ASSERT_EQ(1, lsm_table_get(self->table, "k", 1, value, sizeof(value), &item));
+	EXPECT_EQ('n', value[0]);
+	EXPECT_EQ(handles[1], item.handle);
+	EXPECT_EQ(-ESTALE, lsm_read(self->store.lsm, handles[0], value, 1, 0, NULL));
+	EXPECT_EQ(-ESTALE, lsm_read(self->store.lsm, handles[2], value, 1, 0, NULL));
+	EXPECT_EQ(1, lsm_read(self->store.lsm, handles[3], value, 1, 0, NULL));
+	EXPECT_EQ(5, lsm_table_get(self->table, "x", 1, value, sizeof(value), &item));
 }
 
 /* ---- Threads ---------------------------------------------------------------------------- */
@@ -743,7 +779,7 @@ TEST_F_TIMEOUT(tables, killed, 240)
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
 		ASSERT_TRUE(WIFSIGNALED(status));
-		/* What it has begun is there or not as soon as somebody has found its locks. */
+		/* What it has begun is there or not as soon as another client has found its locks. */
 		if (round % 2) {
 			for (number = KEYS; number < KEYS + 20000; number++)
 				ASSERT_EQ(-ENOENT, take(self->table, number, 0, NULL));

@@ -228,23 +228,6 @@ TEST_F_TIMEOUT(tier, pages, SECONDS)
 	EXPECT_GT(PAGES, fetched);
 }
 
-/* Have the index of a table made anew, as after a restart. */
-static int forget_index(struct store *store, uint32_t id)
-{
-	struct lsmem_shared shared = { .size = sizeof(shared), .id = id };
-	uint64_t *magic;
-
-	if (ioctl(store->fd, LSMEM_IOC_SHARED, &shared))
-		return -errno;
-	magic = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, shared.fd, 0);
-	close(shared.fd);
-	if (magic == MAP_FAILED)
-		return -errno;
-	*magic = 0;
-	munmap(magic, 4096);
-	return 0;
-}
-
 /* Items of a table of which some are not in memory: they are found, listed, and found by an index that is made anew. */
 TEST_F_TIMEOUT(tier, table, SECONDS)
 {
@@ -281,7 +264,7 @@ TEST_F_TIMEOUT(tier, table, SECONDS)
 		for (cursor = all = 0; (nr = lsm_next(lsm, TABLE, &cursor, listed, 64)) > 0; all += (uint64_t)nr)
 			EXPECT_EQ(1000 + sizeof(i) + sizeof(struct lsmem_item_end), listed[0].object.length);
 		EXPECT_EQ(ITEMS, all);
-		ASSERT_EQ(0, forget_index(&self->store, TABLE));
+		ASSERT_EQ(0, store_forget_index(&self->store, TABLE));
 		ASSERT_EQ(0, lsm_table_open(lsm, TABLE, 0, &table));
 	}
 	fetched = tier_attribute(&self->store, "fetches") - fetched;

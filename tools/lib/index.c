@@ -122,14 +122,6 @@ static const void *low_half(const _Atomic uint64_t *word)
 	return (const uint8_t *)word + LOW_HALF;
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
-
 /* Waits until a word changes in its low half, at most for CHECK_NS. */
 static void wait_change(const _Atomic uint64_t *word, uint64_t value)
 {
@@ -180,7 +172,7 @@ static int lock_word(struct lsm_index *index, _Atomic uint64_t *lock)
 			continue;
 		word |= LSM_LOCK_WAITERS;
 		wait_change(lock, word);
-		now = now_ns();
+		now = lsm_now_ns();
 		if (!end)
 			end = now + LOCK_SECONDS * 1000000000ll;
 		if (owner_gone(index, owner) &&
@@ -345,8 +337,8 @@ static int probe_end(struct lsm_probe *probe)
 	/* Another thread makes it anew. */
 	while (shape & 1) {
 		if (!end)
-			end = now_ns() + LOCK_SECONDS * 1000000000ll;
-		else if (now_ns() > end)
+			end = lsm_now_ns() + LOCK_SECONDS * 1000000000ll;
+		else if (lsm_now_ns() > end)
 			return -ETIMEDOUT;
 		wait_change(&stripe->shape, shape);
 		shape = atomic_load_explicit(&stripe->shape, memory_order_acquire);

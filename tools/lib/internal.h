@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include <lsmem/lsmem_format.h>
 
@@ -176,6 +177,15 @@ static inline void lsm_touch(const struct lsm *lsm, uint64_t index)
 static inline const uint8_t *lsm_seglet_bytes(const struct lsm *lsm, uint32_t seglet)
 {
 	return lsm->seglets + (size_t)seglet * LSMEM_SEGLET_BYTES;
+}
+
+/* CLOCK_MONOTONIC, nanoseconds. */
+static inline int64_t lsm_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
 /* To be called between two loads of a word that another CPU changes. */

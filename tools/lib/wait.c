@@ -21,14 +21,6 @@
 
 #define GROUPS		3u	/* 1: events of the kernel, 2: of udev */
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
-
 /* Is the store active? Returns 0; -EAGAIN: not yet, then @fd is open; another error. */
 static int look(const char *store, int *fd)
 {
@@ -78,7 +70,7 @@ static int wait_for(int fd, int64_t deadline)
 	int ret;
 
 	if (deadline >= 0) {
-		ns = deadline - now_ns();
+		ns = deadline - lsm_now_ns();
 		if (ns <= 0)
 			return -ETIMEDOUT;
 		left = (struct timespec){ .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
@@ -92,7 +84,7 @@ static int wait_for(int fd, int64_t deadline)
 
 int lsm_wait_active(const char *store, int timeout_ms)
 {
-	int64_t deadline = timeout_ms < 0 ? -1 : now_ns() + timeout_ms * 1000000ll;
+	int64_t deadline = timeout_ms < 0 ? -1 : lsm_now_ns() + timeout_ms * 1000000ll;
 	int events = -1, fd = -1, ret;
 	char nothing;
 
