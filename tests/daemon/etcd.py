@@ -6,6 +6,7 @@ TAP. $CLUSTER is the program.
 """
 
 import base64
+import http.client
 import http.server
 import json
 import os
@@ -70,17 +71,23 @@ class Etcd:
             self._process = subprocess.Popen(argv, stdout=log, stderr=log)
 
     def answers(self) -> bool:
-        return self.ask("kv/range", key="x") is not None
+        return self._try("kv/range", key="x") is not None
 
     def leads(self) -> bool:
-        status = self.ask("maintenance/status")
-        return status["leader"] == status["header"]["member_id"]
+        status = self._try("maintenance/status") or {}
+        return "leader" in status and status["leader"] == status["header"]["member_id"]
 
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
 
-    def ask(self, what: str, **fields: Any) -> Optional[dict[str, Any]]:
+    def ask(self, what: str, **fields: Any) -> dict[str, Any]:
+        """The answer to a request; asks again while etcd elects a leader."""
+        answers: list[dict[str, Any]] = []
+        until(lambda: answers.extend(filter(None, [self._try(what, **fields)])) or answers)
+        return answers[0]
+
+    def _try(self, what: str, **fields: Any) -> Optional[dict[str, Any]]:
         """The answer to a request, or None."""
         for name in ("key", "value"):
             if name in fields:
@@ -89,7 +96,7 @@ class Etcd:
         try:
             with urllib.request.urlopen(request, timeout=5) as answer:
                 return json.loads(answer.read())
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return None
 
     def value(self, store: str, key: str) -> Optional[str]:
@@ -455,7 +462,9 @@ def several(tap: Tap, scratch: Path) -> None:
         tap.wrong("a member dies", goes_on())
         etcds[0].start()
         until(etcds[0].answers)
-        leader = next(etcd for etcd in etcds if etcd.leads())
+        leaders: list[Etcd] = []
+        until(lambda: leaders.extend(etcd for etcd in etcds if etcd.leads()) or leaders)
+        leader = leaders[0]
         leader.kill()
         tap.wrong("the leader dies", goes_on())
         tap.same("the leader dies: no other host gets the store", b.claim(store), "refused EBUSY")

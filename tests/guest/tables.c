@@ -228,6 +228,34 @@ TEST_F(tables, calls)
 	EXPECT_EQ(1, lsm_table_get(table, "b", 1, value, sizeof(value), &item));
 }
 
+/* Adds @nr names to the object of all roots, as its format tells; returns its handle. */
+static uint64_t fill_roots(struct __test_metadata *_metadata, struct store *store, int nr)
+{
+	struct lsmem_root root = { .handle = __cpu_to_le64(9), .length = __cpu_to_le16(200) };
+	uint8_t *bytes = malloc(LSMEM_OBJECT_MAX);
+	struct lsmem_roots *header = (void *)bytes;
+	struct lsmem_query query;
+	struct lsmem_op op;
+	char name[201];
+	int i;
+
+	ASSERT_TRUE(bytes);
+	ASSERT_EQ(0, lsm_query(store->lsm, &query));
+	op = lsm_op_read(query.handles_max + LSMEM_RESERVED_ROOTS, bytes, LSMEM_OBJECT_MAX, 0);
+	op.flags = LSMEM_OPF_INDEX;
+	ASSERT_EQ(0, ioctl(store->fd, LSMEM_IOC_READ, &op));
+	header->nr = __cpu_to_le32(__le32_to_cpu(header->nr) + (uint32_t)nr);
+	for (i = 0; i < nr; i++) {
+		sprintf(name, "%0200d", i);
+		memcpy(bytes + op.length, &root, sizeof(root));
+		memcpy(bytes + op.length + sizeof(root), name, 200);
+		op.length += sizeof(root) + 200;
+	}
+	ASSERT_EQ(0, lsm_replace(store->lsm, op.handle, bytes, op.length, 0, NULL));
+	free(bytes);
+	return op.handle;
+}
+
 TEST_F(tables, roots)
 {
 	struct lsm *lsm = self->store.lsm;
@@ -260,14 +288,16 @@ TEST_F(tables, roots)
 	EXPECT_EQ(-EINVAL, lsm_root_set(lsm, "", 1, 0, NULL));
 	name[255] = 0;
 	EXPECT_EQ(0, lsm_root_set(lsm, name, 1, 0, NULL));
-	/* As many as there is room for, and then one more can go. */
-	for (i = 0, handle = 9; i < 8000; i++) {
+	/* As many as there is room for; all but the last are written at once. */
+	handle = fill_roots(_metadata, &self->store, 4980);
+	for (i = 4980; i < 5010; i++) {
 		sprintf(name, "%0200d", i);
 		if (lsm_root_set(lsm, name, handle, 0, NULL))
 			break;
 	}
 	EXPECT_EQ(-ENOSPC, lsm_root_set(lsm, name, handle, 0, NULL));
-	EXPECT_GT(i, 4900);
+	EXPECT_EQ(i + 2, lsm_root_list(lsm, roots, 4));
+	EXPECT_GT(i, 4980);
 	EXPECT_EQ(0, lsm_root_set(lsm, "tree", 0, 0, NULL));
 	/* It is an object as others, but no scan and no index of a handle leads to it. */
 	ASSERT_EQ(0, lsm_stat(lsm, &stat));
