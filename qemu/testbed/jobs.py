@@ -14,6 +14,8 @@ from . import paths, process
 from .errors import TestbedError
 
 COUNTS = re.compile(r"(\d+) passed, (\d+) failed")
+# The name of a test that failed, and the indented lines below it.
+FAILED = re.compile(r"^failed (.*(?:\n {6}.*)*)", re.MULTILINE)
 POLL_SECONDS = 0.1
 
 
@@ -81,7 +83,7 @@ class Running:
         if counts is None:
             raise TestbedError(f"{shlex.join(argv)} returned {status} and counted nothing")
         passed, failed = int(counts.group(1)), int(counts.group(2))
-        named = [line.removeprefix("failed ") for line in lines if line.startswith("failed ")]
+        named = FAILED.findall("\n".join(lines))
         if not failed and (status or not passed):
             failed = 1
         self.passed += passed
