@@ -45,7 +45,7 @@ static const char help[] =
 	"      --table ID           table of the items, 0 to 4095 (1)\n"
 	"      --mode cache|store   cache: evict items when the store is full; store: refuse new ones (cache)\n"
 	"      --durable            answer changes when they are durable\n"
-	"      --memory PERCENT     cache: of the store, that items may take, 1 to 100 (90)\n"
+	"      --memory PERCENT     cache: of the store, that items may take, 1 to 100 (95)\n"
 	"  -p, --port PORT          TCP port (11211)\n"
 	"  -l, --listen ADDRESS     addresses to listen on, separated by commas (all)\n"
 	"  -s, --unix-socket PATH   listen on a unix socket, and not on TCP\n"
@@ -179,7 +179,7 @@ int cached_options_parse(int argc, char **argv, struct cached_options *options)
 
 	*options = (struct cached_options) {
 		.table = 1, .access = 0700, .port = 11211, .threads = 4, .connections = 1024, .backlog = 1024,
-		.item_max = CACHED_OBJECT_MAX, .memory = 90,
+		.item_max = CACHED_OBJECT_MAX, .memory = 95,
 	};
 	while (!ret && (option = getopt_long(argc, argv, "p:U:l:s:a:t:c:b:I:FAP:vhV", longs, NULL)) >= 0)
 		ret = parse_one(option, optarg, options);

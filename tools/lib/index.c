@@ -60,26 +60,26 @@
 /* ---- Memory ------------------------------------------------------------------- */
 
 /**
- * lsm_index_bucket() - a bucket of a stripe
+ * bucket_at() - a bucket of a stripe
  * @index: index
  * @stripe: its number
  * @bucket: any number
  *
  * Return: the bucket; another one, if there is none of that number.
  */
-struct lsm_bucket *lsm_index_bucket(struct lsm_index *index, uint32_t stripe, uint32_t bucket)
+static struct lsm_bucket *bucket_at(struct lsm_index *index, uint32_t stripe, uint32_t bucket)
 {
 	return &index->buckets[(uint64_t)(bucket & (index->buckets_max - 1)) * LSM_STRIPES + stripe];
 }
 
 /**
- * lsm_index_overflow() - what follows a bucket
+ * overflow_of() - what follows a bucket
  * @index: index
  * @bucket: bucket
  *
  * Return: an overflow bucket, or NULL.
  */
-struct lsm_bucket *lsm_index_overflow(struct lsm_index *index, const struct lsm_bucket *bucket)
+static struct lsm_bucket *overflow_of(struct lsm_index *index, const struct lsm_bucket *bucket)
 {
 	uint32_t next = atomic_load_explicit(&bucket->next, memory_order_acquire);
 
@@ -203,7 +203,7 @@ static void wipe_bucket(struct lsm_index *index, struct lsm_bucket *bucket)
 {
 	uint32_t steps, i;
 
-	for (steps = CHAIN; bucket && steps; bucket = lsm_index_overflow(index, bucket), steps--)
+	for (steps = CHAIN; bucket && steps; bucket = overflow_of(index, bucket), steps--)
 		for (i = 0; i < LSM_SLOTS; i++)
 			atomic_store_explicit(&bucket->slots[i], 0, memory_order_release);
 }
@@ -220,7 +220,7 @@ static void wipe_stripe(struct lsm_index *index, uint32_t number)
 	atomic_store(&stripe->shape, (uint64_t)buckets << 32 | (uint32_t)(shape | 1));
 	/* The bucket behind the last may have been about to be added. */
 	for (i = 0; i <= buckets && i < index->buckets_max; i++)
-		wipe_bucket(index, lsm_index_bucket(index, number, i));
+		wipe_bucket(index, bucket_at(index, number, i));
 	atomic_store(&stripe->items, 0);
 }
 
@@ -280,6 +280,56 @@ void lsm_index_unlock(struct lsm_index *index, uint32_t stripe)
 }
 
 /**
+ * lsm_locks_add() - say that a stripe is to be locked
+ * @locks: fewer than LSM_LOCKS
+ * @stripe: its number; it may be there already
+ */
+void lsm_locks_add(struct lsm_locks *locks, uint32_t stripe)
+{
+	uint32_t at;
+
+	for (at = locks->nr; at && locks->stripes[at - 1] > stripe; at--)
+		;
+	if (at && locks->stripes[at - 1] == stripe)
+		return;
+	memmove(&locks->stripes[at + 1], &locks->stripes[at], (locks->nr++ - at) * sizeof(*locks->stripes));
+	locks->stripes[at] = stripe;
+}
+
+/**
+ * lsm_locks_take() - lock all of them, in the order of stripes, so that no two wait for each other
+ * @index: index
+ * @locks: none is left locked if it fails
+ *
+ * Return: as lsm_index_lock().
+ */
+int lsm_locks_take(struct lsm_index *index, struct lsm_locks *locks)
+{
+	uint32_t at, nr = locks->nr;
+	int ret = 0;
+
+	for (at = 0; !ret && at < nr; at++) {
+		ret = lsm_index_lock(index, locks->stripes[at]);
+		if (ret) {
+			locks->nr = at;
+			lsm_locks_give(index, locks);
+		}
+	}
+	return ret;
+}
+
+/**
+ * lsm_locks_give() - unlock all of them
+ * @index: index
+ * @locks: out: empty
+ */
+void lsm_locks_give(struct lsm_index *index, struct lsm_locks *locks)
+{
+	while (locks->nr)
+		lsm_index_unlock(index, locks->stripes[--locks->nr]);
+}
+
+/**
  * lsm_index_hash() - hash a key
  * @index: index
  * @key: key
@@ -300,7 +350,7 @@ void lsm_index_prefetch(const struct lsm_index *index, uint64_t hash)
 	uint32_t stripe = lsm_stripe_of(hash);
 	uint64_t shape = atomic_load_explicit(&index->stripes[stripe].shape, memory_order_relaxed);
 
-	__builtin_prefetch(lsm_index_bucket((struct lsm_index *)index, stripe,
+	__builtin_prefetch(bucket_at((struct lsm_index *)index, stripe,
 					    bucket_of(lsm_tag_of(hash), lsm_shape_buckets(shape))));
 }
 
@@ -319,7 +369,7 @@ void lsm_probe_begin(struct lsm_probe *probe, struct lsm_index *index, uint64_t 
 	probe->hash = hash;
 	probe->locked = locked;
 	probe->shape = atomic_load_explicit(&index->stripes[stripe].shape, memory_order_acquire);
-	probe->bucket = lsm_index_bucket(index, stripe,
+	probe->bucket = bucket_at(index, stripe,
 					 bucket_of(lsm_tag_of(hash), lsm_shape_buckets(probe->shape)));
 	probe->at = 0;
 	probe->steps = CHAIN;
@@ -369,7 +419,7 @@ int lsm_probe_next(struct lsm_probe *probe)
 			probe->at++;
 			return 1;
 		}
-		probe->bucket = probe->steps-- ? lsm_index_overflow(probe->index, probe->bucket) : NULL;
+		probe->bucket = probe->steps-- ? overflow_of(probe->index, probe->bucket) : NULL;
 		probe->at = 0;
 		if (probe->bucket)
 			continue;
@@ -386,7 +436,7 @@ static _Atomic uint64_t *empty_slot(struct lsm_index *index, struct lsm_bucket *
 	struct lsm_bucket *last = bucket;
 	uint32_t steps, i;
 
-	for (steps = CHAIN; bucket && steps; bucket = lsm_index_overflow(index, bucket), steps--) {
+	for (steps = CHAIN; bucket && steps; bucket = overflow_of(index, bucket), steps--) {
 		for (i = 0; i < LSM_SLOTS; i++)
 			if (!atomic_load_explicit(&bucket->slots[i], memory_order_relaxed))
 				return &bucket->slots[i];
@@ -401,7 +451,7 @@ static struct lsm_bucket *hash_bucket(struct lsm_index *index, uint64_t hash)
 	uint32_t stripe = lsm_stripe_of(hash);
 	uint64_t shape = atomic_load_explicit(&index->stripes[stripe].shape, memory_order_relaxed);
 
-	return lsm_index_bucket(index, stripe, bucket_of(lsm_tag_of(hash), lsm_shape_buckets(shape)));
+	return bucket_at(index, stripe, bucket_of(lsm_tag_of(hash), lsm_shape_buckets(shape)));
 }
 
 /* Adds a bucket to a stripe, whose lock is held.  What cannot move stays, and the stripe as it is. */
@@ -417,9 +467,9 @@ static void grow(struct lsm_index *index, uint32_t number)
 	if (buckets >= index->buckets_max)
 		return;
 	from = bucket_of(buckets, buckets);
-	old = lsm_index_bucket(index, number, from);
-	new = lsm_index_bucket(index, number, buckets);
-	for (at = old, steps = CHAIN; at && steps; at = lsm_index_overflow(index, at), steps--) {
+	old = bucket_at(index, number, from);
+	new = bucket_at(index, number, buckets);
+	for (at = old, steps = CHAIN; at && steps; at = overflow_of(index, at), steps--) {
 		for (i = 0; i < LSM_SLOTS; i++) {
 			value = atomic_load_explicit(&at->slots[i], memory_order_relaxed);
 			if (!value || bucket_of(value >> LSM_SLOT_TAG_SHIFT, buckets + 1) == from)
@@ -435,7 +485,7 @@ static void grow(struct lsm_index *index, uint32_t number)
 	/* While a stripe is made anew its number stays odd. */
 	atomic_store_explicit(&stripe->shape, (uint64_t)(buckets + 1) << 32 |
 			      (uint32_t)(shape + (shape & 1 ? 0 : 2)), memory_order_release);
-	for (at = old, steps = CHAIN; at && steps; at = lsm_index_overflow(index, at), steps--) {
+	for (at = old, steps = CHAIN; at && steps; at = overflow_of(index, at), steps--) {
 		for (i = 0; i < LSM_SLOTS; i++) {
 			value = atomic_load_explicit(&at->slots[i], memory_order_relaxed);
 			if (value && bucket_of(value >> LSM_SLOT_TAG_SHIFT, buckets + 1) != from)

@@ -46,8 +46,9 @@ struct lsm_stripe {
  * @seed: of the hash
  * @reserved: 0; keeps what changes on a cache line of its own
  * @overflows: overflow buckets that were taken
- * @hand: the bucket that lsm_table_evict() looks at next
- * @evicted: items that it has removed
+ * @hand: items with versions up to this one were looked at in this sweep of lsm_table_evict()
+ * @sweep: a sweep is over the items with versions up to this one
+ * @evicted: items that lsm_table_evict() has removed
  */
 struct lsm_index_header {
 	_Atomic uint64_t magic;
@@ -56,6 +57,7 @@ struct lsm_index_header {
 	uint64_t reserved[5];
 	_Alignas(LSM_CACHE_LINE) _Atomic uint64_t overflows;
 	_Atomic uint64_t hand;
+	_Atomic uint64_t sweep;
 	_Atomic uint64_t evicted;
 };
 
@@ -134,15 +136,28 @@ void lsm_index_prefetch(const struct lsm_index *index, uint64_t hash);
 void lsm_probe_begin(struct lsm_probe *probe, struct lsm_index *index, uint64_t hash, bool locked);
 int lsm_probe_next(struct lsm_probe *probe);
 
+#define LSM_LOCKS	64u	/* most stripes that are locked together */
+
+/**
+ * struct lsm_locks - stripes that are locked together
+ * @nr: entries of @stripes
+ * @stripes: in ascending order
+ */
+struct lsm_locks {
+	uint32_t nr;
+	uint32_t stripes[LSM_LOCKS];
+};
+
 int lsm_index_lock(struct lsm_index *index, uint32_t stripe);
 void lsm_index_unlock(struct lsm_index *index, uint32_t stripe);
+void lsm_locks_add(struct lsm_locks *locks, uint32_t stripe);
+int lsm_locks_take(struct lsm_index *index, struct lsm_locks *locks);
+void lsm_locks_give(struct lsm_index *index, struct lsm_locks *locks);
 int lsm_index_room(struct lsm_index *index, uint64_t hash);
 int lsm_index_insert(struct lsm_index *index, uint64_t hash, uint64_t object);
 void lsm_index_clear(struct lsm_index *index, uint32_t stripe, _Atomic uint64_t *slot);
 uint64_t lsm_index_items(const struct lsm_index *index);
 uint64_t lsm_index_memory(const struct lsm_index *index);
-struct lsm_bucket *lsm_index_bucket(struct lsm_index *index, uint32_t stripe, uint32_t bucket);
-struct lsm_bucket *lsm_index_overflow(struct lsm_index *index, const struct lsm_bucket *bucket);
 
 static inline uint32_t lsm_shape_buckets(uint64_t shape)
 {

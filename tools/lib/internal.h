@@ -14,6 +14,10 @@
 
 #define LSM_CACHE_LINE	64
 
+/* The live bitmap: bytes of memory that a bit stands for, and words of a seglet */
+#define LSM_LIVE_BYTES	(LSMEM_ALIGN << LSMEM_LIVEMAP_SHIFT)
+#define LSM_LIVE_WORDS	(LSMEM_SEGLET_BYTES / LSM_LIVE_BYTES / 64)
+
 /**
  * struct lsm_owner - whether a thread uses a view slot
  * @taken: 1 from take_slot() to give_slot()
@@ -36,6 +40,7 @@ enum lsm_map {
 	LSM_MAP_HANDLES,
 	LSM_MAP_SLOTS,
 	LSM_MAP_TOUCHED,
+	LSM_MAP_LIVEMAP,
 	LSM_MAPS,
 };
 
@@ -58,6 +63,7 @@ enum lsm_map {
  * @slots: view slots; NULL: no views
  * @owners: one for each view slot
  * @touched: of a tiered store: a bit for each handle that was read; NULL: none is to be set
+ * @livemap: the live bitmap: LSM_LIVE_WORDS for each seglet; NULL: it is not mapped
  * @vector_max: most operations in one LSMEM_IOC_VECTOR
  * @durable: LSM_DURABLE if the store is durable; else 0
  * @group_max: most operations in one with LSM_ATOMIC; 0: there is none
@@ -85,6 +91,7 @@ struct lsm {
 	struct lsmem_slot *slots;
 	struct lsm_owner *owners;
 	uint64_t *touched;
+	const uint64_t *livemap;
 	uint32_t vector_max;
 	uint32_t durable;
 	uint32_t group_max;
@@ -126,6 +133,7 @@ enum lsm_locate {
  * @handles: window of the handle table
  * @slots: window of the view slots; NULL: no views
  * @touched: window of the bits of touched objects; NULL: the store is not tiered
+ * @livemap: window of the live bitmap; may be NULL
  */
 struct lsm_memory {
 	const struct lsmem_info *info;
@@ -135,6 +143,7 @@ struct lsm_memory {
 	const void *handles;
 	void *slots;
 	void *touched;
+	const void *livemap;
 };
 
 int lsm_from_memory(const struct lsm_memory *memory, uint32_t vector_max,

@@ -864,13 +864,15 @@ int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t 
 /**
  * lsm_table_evict() - remove items that were not read for a while, for caches
  * @table: table, opened for writing
- * @bytes: memory of the store to be given back, headers included
+ * @bytes: memory of the store to be given back, headers included; somewhat more is
  * @evicted: out: items removed; may be NULL
  *
- * A hand goes round the index (second chance): an item that was read since the hand passed last stays, others go.  It
- * stops after two rounds.  Items that are on backups only stay.
+ * A hand goes over memory in the order of the log (clock, or second chance): an item that was read since the hand
+ * passed last stays, others go, the oldest first.  So cleaners get memory that is empty, and copy little.  It stops
+ * after two rounds.  Items that are on backups only stay.
  *
- * Return: bytes given back; -EBADF: opened with LSM_RDONLY; as lsm_table_remove().
+ * Return: bytes given back; -EBADF: opened with LSM_RDONLY; -EOPNOTSUPP: an older kernel, without a live bitmap; as
+ * lsm_table_remove().
  */
 ssize_t lsm_table_evict(struct lsm_table *table, size_t bytes, uint64_t *evicted);
 

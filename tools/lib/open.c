@@ -56,6 +56,9 @@ int lsm_check_info(const struct lsmem_info *info)
 	if (info->touched.length &&
 	    !window_holds(&info->touched, (info->nr_handles + 63) / 64, sizeof(uint64_t)))
 		return -EPROTO;
+	if (info->length > offsetof(struct lsmem_info, livemap) &&
+	    !window_holds(&info->livemap, info->nr_seglets, LSM_LIVE_WORDS * sizeof(uint64_t)))
+		return -EPROTO;
 	return 0;
 }
 
@@ -114,6 +117,7 @@ static int use_memory(struct lsm *lsm, const struct lsm_memory *memory)
 	lsm->handles = memory->handles;
 	lsm->epoch = memory->epoch;
 	lsm->touched = memory->touched;
+	lsm->livemap = memory->livemap;
 	lsm->windows = true;
 	return 0;
 }
@@ -169,6 +173,11 @@ static int map_windows(struct lsm *lsm, bool writable)
 		if (ret)
 			return ret;
 	}
+	if (info.length > offsetof(struct lsmem_info, livemap)) {
+		ret = map_window(lsm, LSM_MAP_LIVEMAP, &info.livemap, PROT_READ);
+		if (ret)
+			return ret;
+	}
 	memory.info = &info;
 	memory.epoch = &((const struct lsmem_info *)lsm->maps[LSM_MAP_INFO].address)->epoch;
 	memory.seglets = lsm->maps[LSM_MAP_SEGLETS].address;
@@ -176,6 +185,7 @@ static int map_windows(struct lsm *lsm, bool writable)
 	memory.handles = lsm->maps[LSM_MAP_HANDLES].address;
 	memory.slots = lsm->maps[LSM_MAP_SLOTS].address;
 	memory.touched = lsm->maps[LSM_MAP_TOUCHED].address;
+	memory.livemap = lsm->maps[LSM_MAP_LIVEMAP].address;
 	return use_memory(lsm, &memory);
 }
 

@@ -27,8 +27,6 @@
 #define FETCH_MAX	2048u
 /* A batch has not many more bytes than this: they were fetched ahead, and are to be found in the nearest cache. */
 #define BATCH_BYTES	16384u
-#define BIT_BYTES	(LSMEM_ALIGN << LSMEM_LIVEMAP_SHIFT)
-#define WORDS		(LSMEM_SEGLET_BYTES / BIT_BYTES / 64)
 
 /**
  * struct lsm_snapshot - an open snapshot
@@ -114,7 +112,7 @@ static int check_page(const struct lsm *lsm, struct lsm_snapshot *snapshot)
 	memcpy(&page, snapshot->window, sizeof(page));
 	if (page.magic != LSMEM_SNAPSHOT_MAGIC || page.length < sizeof(page) ||
 	    page.nr_seglets != lsm->nr_seglets ||
-	    !holds(snapshot, &page.livemap, lsm->nr_seglets, WORDS * sizeof(uint64_t)) ||
+	    !holds(snapshot, &page.livemap, lsm->nr_seglets, LSM_LIVE_WORDS * sizeof(uint64_t)) ||
 	    !holds(snapshot, &page.salts, lsm->nr_seglets, sizeof(uint32_t)))
 		return -EPROTO;
 	snapshot->page = snapshot->window;
@@ -288,11 +286,11 @@ static uint32_t find_entry(const struct lsm_worker *worker, uint32_t seglet, uin
 		if (!lsmem_entry_sane(entry))
 			break;
 	}
-	if (offset > at && offset < at + BIT_BYTES && offset <= last) {
+	if (offset > at && offset < at + LSM_LIVE_BYTES && offset <= last) {
 		read_entry(worker->run->lsm, seglet, offset, entry);
 		return offset;
 	}
-	for (offset = at; offset < at + BIT_BYTES && offset <= last; offset += LSMEM_ALIGN) {
+	for (offset = at; offset < at + LSM_LIVE_BYTES && offset <= last; offset += LSMEM_ALIGN) {
 		read_entry(worker->run->lsm, seglet, offset, entry);
 		if (entry_valid(worker, seglet, offset, entry))
 			return offset;
@@ -355,10 +353,10 @@ static uint32_t spread(uint64_t word, uint32_t first, uint16_t *bits)
  */
 static uint32_t list_bits(const struct lsm_run *run, uint32_t seglet, uint16_t *bits)
 {
-	const uint64_t *livemap = run->snapshot->livemap + (size_t)seglet * WORDS;
-	uint32_t words = seglet + 1 < run->lsm->nr_seglets ? 2 * WORDS : WORDS, nr = 0, end, i;
+	const uint64_t *livemap = run->snapshot->livemap + (size_t)seglet * LSM_LIVE_WORDS;
+	uint32_t words = seglet + 1 < run->lsm->nr_seglets ? 2 * LSM_LIVE_WORDS : LSM_LIVE_WORDS, nr = 0, end, i;
 
-	for (i = 0; i < WORDS; i++)
+	for (i = 0; i < LSM_LIVE_WORDS; i++)
 		nr += spread(livemap[i], i * 64, bits + nr);
 	for (end = nr; nr && i < words && end <= nr + AHEAD; i++)
 		end += spread(livemap[i], i * 64, bits + end);
@@ -382,12 +380,12 @@ static inline __attribute__((always_inline)) void fetch(const uint8_t *base, uin
 {
 	uint32_t at;
 
-	base += (size_t)bit * BIT_BYTES;
+	base += (size_t)bit * LSM_LIVE_BYTES;
 	__builtin_prefetch(base);
 	__builtin_prefetch(base + LSM_CACHE_LINE);
-	if (bytes > (next - bit) * BIT_BYTES)
-		bytes = (next - bit) * BIT_BYTES;
-	for (at = 2 * LSM_CACHE_LINE; at < bytes + BIT_BYTES; at += LSM_CACHE_LINE)
+	if (bytes > (next - bit) * LSM_LIVE_BYTES)
+		bytes = (next - bit) * LSM_LIVE_BYTES;
+	for (at = 2 * LSM_CACHE_LINE; at < bytes + LSM_LIVE_BYTES; at += LSM_CACHE_LINE)
 		__builtin_prefetch(base + at);
 }
 
@@ -398,7 +396,7 @@ static int scan_seglet(struct lsm_worker *worker, uint32_t seglet)
 	/* An entry that ends there is known; at first none is. */
 	uint32_t known = LSMEM_SEGLET_BYTES, bytes = fetch_bytes(run->scan), nr, i, offset;
 	/* A word of the next seglet can have more bits than are needed. */
-	uint16_t bits[WORDS * 64 + AHEAD + 64];
+	uint16_t bits[LSM_LIVE_WORDS * 64 + AHEAD + 64];
 	struct lsmem_entry entry;
 	uint64_t handle;
 	int ret;
@@ -406,7 +404,7 @@ static int scan_seglet(struct lsm_worker *worker, uint32_t seglet)
 	nr = list_bits(run, seglet, bits);
 	for (i = 0; i < nr; i++) {
 		fetch(base, bits[i + AHEAD - 1], bits[i + AHEAD], bytes);
-		offset = find_entry(worker, seglet, bits[i] * BIT_BYTES, known, &entry);
+		offset = find_entry(worker, seglet, bits[i] * LSM_LIVE_BYTES, known, &entry);
 		if (offset == LSMEM_SEGLET_BYTES || !lsmem_entry_sane(&entry))
 			return lsm_snapshot_stands(run) ? -ECANCELED : -EUCLEAN;
 		known = lsmem_entry_start(offset + lsmem_entry_bytes(&entry));

@@ -18,7 +18,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "index.h"
+#include "table.h"
 
 #define TRIES		64
 #define BUFFER		4096u	/* bytes of an item that needs no malloc() */
@@ -26,28 +26,11 @@
 #define LISTED		256u	/* objects looked at together, when the index is made */
 #define MANY		32u	/* items whose cache misses overlap */
 
-/**
- * struct lsm_table - an open table
- * @lsm: store
- * @id: table id of its objects
- * @index: of its keys
- */
-struct lsm_table {
-	struct lsm *lsm;
-	uint32_t id;
-	struct lsm_index *index;
-};
-
 struct key {
 	const void *bytes;
 	size_t length;
 	uint64_t hash;
 };
-
-static size_t tail_bytes(size_t key_length)
-{
-	return key_length + sizeof(struct lsmem_item_end);
-}
 
 /* ---- Items -------------------------------------------------------------------- */
 
@@ -64,7 +47,7 @@ static bool has_key(const uint8_t *tail, const struct key *key)
 static int read_place(struct lsm *lsm, uint64_t handle, const struct lsm_place *place, const struct key *key,
 		      void *value, size_t room)
 {
-	uint32_t length = place->object.length, bytes = (uint32_t)tail_bytes(key->length), skip;
+	uint32_t length = place->object.length, bytes = (uint32_t)lsm_tail_bytes(key->length), skip;
 	uint8_t small[TAIL], *tail = small;
 	bool whole, equal;
 
@@ -89,7 +72,7 @@ static int read_place(struct lsm *lsm, uint64_t handle, const struct lsm_place *
 static int read_kernel(struct lsm_table *table, uint64_t index, const struct key *key, void *value, size_t room,
 		       struct lsm_item *item)
 {
-	size_t bytes = tail_bytes(key->length);
+	size_t bytes = lsm_tail_bytes(key->length);
 	struct lsm_object object;
 	uint64_t handle;
 	uint8_t *whole;
@@ -138,7 +121,7 @@ static int read_item(struct lsm_table *table, uint64_t index, const struct key *
 			lsm_relax();
 			continue;
 		}
-		if (place.object.table != table->id || place.object.length < tail_bytes(key->length))
+		if (place.object.table != table->id || place.object.length < lsm_tail_bytes(key->length))
 			return 0;
 		ret = read_place(table->lsm, handle, &place, key, value, room);
 		if (ret == -EAGAIN)
@@ -146,14 +129,14 @@ static int read_item(struct lsm_table *table, uint64_t index, const struct key *
 		if (ret > 0) {
 			lsm_touch(table->lsm, index);
 			*item = (struct lsm_item){ handle, place.object.version,
-						   place.object.length - (uint32_t)tail_bytes(key->length) };
+						   place.object.length - (uint32_t)lsm_tail_bytes(key->length) };
 		}
 		return ret;
 	}
 	return read_kernel(table, index, key, value, room, item);
 }
 
-/* Writes the bytes of an object: as many as @length and tail_bytes(). */
+/* Writes the bytes of an object: as many as @length and lsm_tail_bytes(). */
 static void fill_object(uint8_t *bytes, const struct key *key, const void *value, size_t length)
 {
 	struct lsmem_item_end end = { .key_length = __cpu_to_le16((uint16_t)key->length) };
@@ -346,7 +329,7 @@ static int check_put(const struct lsm_table *table, size_t key_length, size_t le
 	if (flags & ~(LSM_DURABLE | LSM_EXPECT | LSM_NEW | LSM_OLD) || (flags & LSM_NEW && flags & (LSM_OLD | LSM_EXPECT)))
 		return -EINVAL;
 	if (key_length > LSM_KEY_MAX || length > LSMEM_OBJECT_MAX ||
-	    length + tail_bytes(key_length) > LSMEM_OBJECT_MAX)
+	    length + lsm_tail_bytes(key_length) > LSMEM_OBJECT_MAX)
 		return -EINVAL;
 	return table->index->owner ? 0 : -EBADF;
 }
@@ -367,11 +350,11 @@ int lsm_table_put(struct lsm_table *table, const void *bytes, size_t key_length,
 		ret = make_key(table, bytes, key_length, &key);
 	if (ret)
 		return ret;
-	object = length + tail_bytes(key_length) <= sizeof(small) ? small : malloc(length + tail_bytes(key_length));
+	object = length + lsm_tail_bytes(key_length) <= sizeof(small) ? small : malloc(length + lsm_tail_bytes(key_length));
 	if (!object)
 		return -ENOMEM;
 	fill_object(object, &key, value, length);
-	ret = put(table, &key, object, length + tail_bytes(key_length), flags, version ? version : &unasked, &added);
+	ret = put(table, &key, object, length + lsm_tail_bytes(key_length), flags, version ? version : &unasked, &added);
 	if (object != small)
 		free(object);
 	/* Not under the lock of a stripe. */
@@ -380,8 +363,14 @@ int lsm_table_put(struct lsm_table *table, const void *bytes, size_t key_length,
 	return ret;
 }
 
-/* The object of a slot was freed, and the tombstone has this version; the lock of its stripe is held. */
-static void forget(struct lsm_table *table, uint32_t stripe, _Atomic uint64_t *slot, uint64_t version)
+/**
+ * lsm_table_forget() - take an item whose object was freed out of the index
+ * @table: table
+ * @stripe: of the item; its lock is held
+ * @slot: of the item
+ * @version: of the tombstone; 0: not known
+ */
+void lsm_table_forget(struct lsm_table *table, uint32_t stripe, _Atomic uint64_t *slot, uint64_t version)
 {
 	_Atomic uint64_t *removed = &table->index->stripes[stripe].removed;
 
@@ -400,7 +389,7 @@ static int take_away(struct lsm_table *table, uint32_t stripe, struct lsm_probe 
 	if (ret == -ESTALE)
 		ret = -ENOENT;
 	if (!ret || ret == -ENOENT)
-		forget(table, stripe, probe->slot, ret ? 0 : *version);
+		lsm_table_forget(table, stripe, probe->slot, ret ? 0 : *version);
 	return ret;
 }
 
@@ -446,8 +435,7 @@ int lsm_table_remove(struct lsm_table *table, const void *bytes, size_t key_leng
  * @ops: replaces, in one system call
  * @which: put of each
  * @nr_ops: entries of @ops
- * @stripes: whose locks are held, in their order
- * @nr_stripes: entries of @stripes
+ * @locks: of stripes, that are held
  * @buffer: all objects: @small, or allocated
  * @small: room for small objects
  */
@@ -459,15 +447,14 @@ struct batch {
 	struct lsmem_op ops[MANY];
 	size_t which[MANY];
 	size_t nr_ops;
-	uint32_t stripes[MANY];
-	size_t nr_stripes;
+	struct lsm_locks locks;
 	uint8_t *buffer;
 	uint8_t small[BUFFER];
 };
 
 static size_t object_bytes(const struct lsm_put *put)
 {
-	return put->length + tail_bytes(put->key_length);
+	return put->length + lsm_tail_bytes(put->key_length);
 }
 
 /* Return: 0; -ENOMEM, as the results. */
@@ -556,37 +543,16 @@ static bool comes_again(const struct batch *batch, size_t i)
 	return false;
 }
 
-/* Locks the stripes of the keys that may be added, in the order of stripes, so that no two wait for each other. */
+/* Locks the stripes of the keys that may be added. */
 static int lock_stripes(struct lsm_table *table, struct batch *batch)
 {
-	uint32_t stripe;
-	size_t i, at;
-	int ret = 0;
+	size_t i;
 
-	batch->nr_stripes = 0;
-	for (i = 0; i < batch->nr; i++) {
-		if (!batch->objects[i])
-			continue;
-		stripe = lsm_stripe_of(batch->keys[i].hash);
-		for (at = batch->nr_stripes; at && batch->stripes[at - 1] > stripe; at--)
-			;
-		if (at && batch->stripes[at - 1] == stripe)
-			continue;
-		memmove(&batch->stripes[at + 1], &batch->stripes[at],
-			(batch->nr_stripes++ - at) * sizeof(*batch->stripes));
-		batch->stripes[at] = stripe;
-	}
-	for (at = 0; !ret && at < batch->nr_stripes; at++)
-		ret = lsm_index_lock(table->index, batch->stripes[at]);
-	if (ret)
-		batch->nr_stripes = at - 1;
-	return ret;
-}
-
-static void unlock_stripes(struct lsm_table *table, struct batch *batch)
-{
-	while (batch->nr_stripes)
-		lsm_index_unlock(table->index, batch->stripes[--batch->nr_stripes]);
+	batch->locks.nr = 0;
+	for (i = 0; i < batch->nr; i++)
+		if (batch->objects[i])
+			lsm_locks_add(&batch->locks, lsm_stripe_of(batch->keys[i].hash));
+	return lsm_locks_take(table->index, &batch->locks);
 }
 
 /* Enters a new item, whose object is there. */
@@ -639,7 +605,7 @@ static int add_many(struct lsm_table *table, struct batch *batch, bool *added)
 		*added |= !p->result;
 		batch->objects[batch->which[i]] = NULL;
 	}
-	unlock_stripes(table, batch);
+	lsm_locks_give(table->index, &batch->locks);
 	return ret;
 }
 
@@ -684,8 +650,15 @@ int lsm_table_put_many(struct lsm_table *table, struct lsm_put *puts, size_t nr,
 
 /* ---- Making the index ----------------------------------------------------------- */
 
-/* Reads the key of an object.  Return: its length; 0: it is no item; or a negative errno. */
-static ssize_t read_key(struct lsm_table *table, const struct lsm_listed *listed, uint8_t *key)
+/**
+ * lsm_table_key() - read the key of an object
+ * @table: table
+ * @listed: object
+ * @key: out: room for LSM_KEY_ROOM bytes
+ *
+ * Return: length of the key; 0: the object is no item, or has gone; or a negative errno.
+ */
+ssize_t lsm_table_key(struct lsm_table *table, const struct lsm_listed *listed, uint8_t *key)
 {
 	uint32_t length = listed->object.length, bytes = length < TAIL ? length : TAIL;
 	struct lsmem_item_end end;
@@ -711,14 +684,14 @@ static ssize_t read_key(struct lsm_table *table, const struct lsm_listed *listed
 			continue;
 		}
 		memcpy(&end, key + bytes - sizeof(end), sizeof(end));
-		if (!end.key_length || tail_bytes(__le16_to_cpu(end.key_length)) > length)
+		if (!end.key_length || lsm_tail_bytes(__le16_to_cpu(end.key_length)) > length)
 			return 0;
-		if (tail_bytes(__le16_to_cpu(end.key_length)) <= bytes) {
-			bytes -= (uint32_t)tail_bytes(__le16_to_cpu(end.key_length));
+		if (lsm_tail_bytes(__le16_to_cpu(end.key_length)) <= bytes) {
+			bytes -= (uint32_t)lsm_tail_bytes(__le16_to_cpu(end.key_length));
 			memmove(key, key + bytes, __le16_to_cpu(end.key_length));
 			return __le16_to_cpu(end.key_length);
 		}
-		bytes = (uint32_t)tail_bytes(__le16_to_cpu(end.key_length));
+		bytes = (uint32_t)lsm_tail_bytes(__le16_to_cpu(end.key_length));
 	}
 }
 
@@ -760,13 +733,13 @@ static int anew(void *context, int stripe)
 	struct key key;
 	int ret = 0;
 
-	bytes = malloc(tail_bytes(LSM_KEY_MAX));
+	bytes = malloc(LSM_KEY_ROOM);
 	if (!bytes)
 		return -ENOMEM;
 	while (!ret && (nr = lsm_next(table->lsm, (int)table->id, &cursor, listed, LISTED)) != 0) {
 		ret = nr < 0 ? (int)nr : 0;
 		for (i = 0; !ret && i < nr; i++) {
-			length = read_key(table, &listed[i], bytes);
+			length = lsm_table_key(table, &listed[i], bytes);
 			if (length <= 0) {
 				ret = (int)length;
 				continue;
@@ -794,6 +767,7 @@ int lsm_table_open(struct lsm *lsm, uint32_t id, unsigned int flags, struct lsm_
 		return -ENOMEM;
 	table->lsm = lsm;
 	table->id = id;
+	pthread_mutex_init(&table->evicting, NULL);
 	ret = lsm_index_open(lsm, id, !(flags & LSM_RDONLY), anew, table, &table->index);
 	if (ret) {
 		free(table);
@@ -808,10 +782,11 @@ void lsm_table_close(struct lsm_table *table)
 	if (!table)
 		return;
 	lsm_index_close(table->index, lsm_windows_here(table->lsm));
+	free(table->hand.seglets);
 	free(table);
 }
 
-/* ---- Enumerate, evict ------------------------------------------------------------ */
+/* ---- Enumerate ------------------------------------------------------------------- */
 
 int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t *key_length, void *value,
 		   size_t room, struct lsm_item *item)
@@ -836,9 +811,9 @@ int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t 
 			continue;
 		memcpy(&end, bytes + ret - sizeof(end), sizeof(end));
 		length = __le16_to_cpu(end.key_length);
-		if (!length || tail_bytes(length) > (size_t)ret)
+		if (!length || lsm_tail_bytes(length) > (size_t)ret)
 			continue;
-		ret -= (ssize_t)tail_bytes(length);
+		ret -= (ssize_t)lsm_tail_bytes(length);
 		memcpy(key, bytes + ret, length < *key_length ? length : *key_length);
 		*key_length = length;
 		if (room)
@@ -850,116 +825,6 @@ int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t 
 	}
 	free(bytes);
 	return (int)ret;
-}
-
-/* Evicts what was not read of a bucket, by one system call.  Return: bytes given back, or a negative errno. */
-static ssize_t evict_slots(struct lsm_table *table, uint32_t stripe, struct lsm_bucket *bucket, uint64_t *evicted)
-{
-	_Atomic uint64_t *slots[LSM_SLOTS];
-	uint64_t seen[LSM_SLOTS], handle;
-	struct lsmem_op ops[LSM_SLOTS];
-	enum lsm_locate found;
-	struct lsm_place place;
-	size_t sizes[LSM_SLOTS], nr = 0, done = 0, i;
-	bool any = false;
-	ssize_t bytes = 0;
-	int ret;
-
-	for (i = 0; i < LSM_SLOTS; i++) {
-		seen[i] = atomic_load_explicit(&bucket->slots[i], memory_order_relaxed);
-		if (seen[i] & LSM_SLOT_TOUCHED) {
-			atomic_compare_exchange_strong(&bucket->slots[i], &seen[i], seen[i] & ~LSM_SLOT_TOUCHED);
-			seen[i] = 0;
-		}
-		any |= seen[i] != 0;
-	}
-	if (!any)
-		return 0;
-	ret = lsm_index_lock(table->index, stripe);
-	if (ret)
-		return ret;
-	for (i = 0; i < LSM_SLOTS; i++) {
-		if (!seen[i] || atomic_load_explicit(&bucket->slots[i], memory_order_relaxed) != seen[i])
-			continue;
-		found = LSM_ASK;
-		if ((seen[i] & LSM_SLOT_INDEX) < table->lsm->nr_handles)
-			found = lsm_identify(table->lsm, seen[i] & LSM_SLOT_INDEX, &handle, &place);
-		/* Nothing is there, or an object of others: a client that knows objects only has freed the item. */
-		if (found == LSM_ASK || (found == LSM_FOUND && place.object.table != table->id))
-			lsm_index_clear(table->index, stripe, &bucket->slots[i]);
-		if (found != LSM_FOUND || place.object.table != table->id)
-			continue;
-		slots[nr] = &bucket->slots[i];
-		sizes[nr] = lsmem_entry_size(place.object.length);
-		ops[nr++] = lsm_op_free(handle, 0, 0);
-	}
-	if (nr)
-		ret = lsm_vector(table->lsm, ops, nr, 0, &done);
-	for (i = 0; i < done; i++) {
-		if (!ops[i].result) {
-			bytes += (ssize_t)sizes[i];
-			++*evicted;
-		} else if (ops[i].result != -ESTALE && ops[i].result != -ENOENT) {
-			ret = ops[i].result;
-			continue;
-		}
-		forget(table, stripe, slots[i], ops[i].result ? 0 : ops[i].version);
-	}
-	lsm_index_unlock(table->index, stripe);
-	return ret ? ret : bytes;
-}
-
-/* The same of a bucket and its overflow buckets. */
-static ssize_t evict_bucket(struct lsm_table *table, uint32_t stripe, uint32_t number, uint64_t *evicted)
-{
-	struct lsm_bucket *bucket = lsm_index_bucket(table->index, stripe, number);
-	ssize_t bytes = 0, ret = 0;
-	uint32_t steps;
-
-	for (steps = 0; bucket && ret >= 0 && steps < LSM_SLOTS; steps++) {
-		ret = evict_slots(table, stripe, bucket, evicted);
-		bytes += ret > 0 ? ret : 0;
-		bucket = lsm_index_overflow(table->index, bucket);
-	}
-	return ret < 0 ? ret : bytes;
-}
-
-ssize_t lsm_table_evict(struct lsm_table *table, size_t bytes, uint64_t *evicted)
-{
-	struct lsm_index *index = table->index;
-	uint64_t hand, passes, buckets = 0, gone = 0;
-	uint32_t stripe, number, i;
-	size_t given = 0;
-	ssize_t ret = 0;
-
-	if (!index->owner)
-		return -EBADF;
-	if (!lsm_windows_here(table->lsm))
-		return -ECHILD;
-	for (i = 0; i < LSM_STRIPES; i++) {
-		number = lsm_shape_buckets(atomic_load_explicit(&index->stripes[i].shape, memory_order_relaxed));
-		if (number > buckets)
-			buckets = number;
-	}
-	if (buckets > index->buckets_max)
-		buckets = index->buckets_max;
-	for (passes = 0; given < bytes && passes < 2 * buckets * LSM_STRIPES; passes++) {
-		hand = atomic_fetch_add_explicit(&index->header->hand, 1, memory_order_relaxed) %
-		       (buckets * LSM_STRIPES);
-		stripe = (uint32_t)(hand % LSM_STRIPES);
-		number = (uint32_t)(hand / LSM_STRIPES);
-		if (number >= lsm_shape_buckets(atomic_load_explicit(&index->stripes[stripe].shape,
-								     memory_order_relaxed)))
-			continue;
-		ret = evict_bucket(table, stripe, number, &gone);
-		if (ret < 0)
-			break;
-		given += (size_t)ret;
-	}
-	atomic_fetch_add_explicit(&index->header->evicted, gone, memory_order_relaxed);
-	if (evicted)
-		*evicted = gone;
-	return ret < 0 && !given ? ret : (ssize_t)given;
 }
 
 int lsm_table_stat(struct lsm_table *table, struct lsm_table_stat *stat)
