@@ -74,10 +74,10 @@ test: setup ## all tests; the last line is "N passed, N failed"
 	@tests/run
 
 ci: setup ## make test, kunit, short debug-uml and fuzz, in parallel; UNTIL=TIME
-	@qemu/setup base lab fuzz python
+	@qemu/setup base check lab fuzz python
 	@$(MAKE) --no-print-directory all test-programs
 	@$(MAKE) --no-print-directory -C tests/fuzz programs
-	@tests/run --ci $(if $(UNTIL),--until $(UNTIL))
+	@LSMEM_CI=1 tests/run --ci $(if $(UNTIL),--until $(UNTIL))
 
 test-user: setup ## tests in user space, under sanitizers
 	@qemu/setup base python
@@ -159,13 +159,18 @@ fuzz: setup ## fuzz the code that reads backups, $FUZZ_SECONDS (60) for each fuz
 	@$(MAKE) --no-print-directory -C tests/fuzz programs
 	@tests/fuzz/run
 
-check: ## sparse, checkpatch, kernel-doc, no io_uring, and herd7 on the litmus tests
+check: ## sparse, checkpatch, kernel-doc, no io_uring, liblsmem's ABI, and herd7 on the litmus tests
 	@qemu/setup base check
 	@$(MAKE) --no-print-directory sparse
 	@KDIR=$(KDIR) tests/no-uring
 	@tests/checkpatch
 	@tests/kernel-doc
+	@tests/abi/check
 	@tests/litmus/run
+
+abi-baseline: ## record the interface of liblsmem, for a release: tests/abi
+	@qemu/setup check
+	@tests/abi/check --record
 
 docs: ## build the pages as a site: out/docs/Documentation/index.html
 	@qemu/setup docs
@@ -200,4 +205,4 @@ help: ## this list
 .PHONY: all modules lab lib tools daemon setup demo demo-cluster demo-tier demo-pages demo-cached demo-scan bench kselftest kunit \
 	calls matrix \
 	ci test test-user test-guest test-power torture test-debug test-kcsan test-units fuzz test-programs \
-	check docs sparse install install-built clean help
+	check abi-baseline docs sparse install install-built clean help
