@@ -28,6 +28,10 @@ modules: ## kmod/lsmem.ko (W=1: more warnings; C=1: sparse as well)
 		"or run make setup for the kernel that tests boot" >&2; exit 1; }
 	$(KBUILD) modules
 
+rust: setup lib ## the Rust crate, and its tests without a store
+	@qemu/setup rust
+	@tests/rust/check
+
 lib: ## liblsmem
 	$(MAKE) -C tools/lib
 
@@ -74,7 +78,7 @@ test: setup ## all tests; the last line is "N passed, N failed"
 	@tests/run
 
 ci: setup ## make test, kunit, short debug-uml and fuzz, in parallel; UNTIL=TIME
-	@qemu/setup base check lab fuzz python
+	@qemu/setup base check lab fuzz python rust
 	@$(MAKE) --no-print-directory all test-programs
 	@$(MAKE) --no-print-directory -C tests/fuzz programs
 	@LSMEM_CI=1 tests/run --ci $(if $(UNTIL),--until $(UNTIL))
@@ -194,6 +198,7 @@ install-built: all
 
 clean: ## remove all build and test output
 	-$(KBUILD) clean
+	-rm -rf tools/rust/build
 	-for part in tools/lib tools/python tools/sim $(TOOLS) daemon $(SUITES); do $(MAKE) -C $$part clean; done
 	rm -rf out
 
@@ -202,7 +207,7 @@ help: ## this list
 	@echo "SEED=N repeats the run that printed N"
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lab lib tools daemon setup demo demo-cluster demo-tier demo-pages demo-cached demo-scan bench kselftest kunit \
+.PHONY: all modules lab lib rust tools daemon setup demo demo-cluster demo-tier demo-pages demo-cached demo-scan bench kselftest kunit \
 	calls matrix \
 	ci test test-user test-guest test-power torture test-debug test-kcsan test-units fuzz test-programs \
 	check abi-baseline docs sparse install install-built clean help
