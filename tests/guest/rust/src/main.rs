@@ -18,6 +18,7 @@ const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
 const EOPNOTSUPP: i32 = 95;
 const STEPS: u32 = 4000;
+const WRITES: u32 = 3000;
 const THREADS: u64 = 4;
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -220,6 +221,19 @@ fn test_views(tap: &mut Tap, store: &Store, limit: &str) -> Result<()> {
         store.replace(handle, &[3; 60000], Update::default())?;
     }
     tap.ok("a view that was held for too long", view.end().unwrap_err().is_revoked());
+    // The memory is used up once by now, so that seglets are given in any order.
+    let whole = Random(1).bytes(100_000);
+    let pieces = (0..WRITES)
+        .map(|_| {
+            store.replace(handle, &whole, Update::default())?;
+            let view = store.view(handle)?;
+            // SAFETY: the view is a moment old.
+            let (right, pieces) = unsafe { (*view.bytes() == *whole, view.pieces().count()) };
+            Ok((right && view.copy() == whole, pieces))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    tap.ok("an object in several pieces", pieces.iter().any(|(_, pieces)| *pieces > 1));
+    tap.ok("is right", pieces.iter().all(|(right, _)| *right));
     store.free(handle, Update::default()).map(|_| ())
 }
 
@@ -276,6 +290,9 @@ fn test_tables(tap: &mut Tap, store: &Store, seed: u64) -> Result<()> {
         table.iter().map(|each| each.map(|(key, item)| (key, item.value))).collect();
     tap.ok("all items, after threads have changed them", all? == model);
     tap.is("as many as are counted", table.stat()?.items, model.len() as u64);
+    let listed: Result<HashSet<Handle>> =
+        store.objects(Some(9)).map(|each| each.map(|(handle, _)| handle)).collect();
+    tap.is("and as there are objects", listed?.len(), model.len());
 
     let keys: Vec<Vec<u8>> = (0..1000).map(|i| format!("{}:{}", i % 5, i / 5).into_bytes()).collect();
     let got: Vec<_> = table.get_many(&keys)?.into_iter().map(|item| item.map(|item| item.value)).collect();
