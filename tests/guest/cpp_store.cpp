@@ -222,10 +222,13 @@ static void test_memory(lsmem::store &store, struct store *at)
 static void test_groups(lsmem::store &store)
 {
 	lsmem::group group(store);
-	auto made = group.alloc("100", 2).alloc(std::string("0"), 2).commit();	/* a string that is gone by then */
+
+	group.alloc("100", 2);
+	group.alloc(std::string(100, '0'), 2);	/* a string that is gone by then */
+	auto made = group.commit();
 	auto here = made.objects[0], there = made.objects[1];
 
-	tap_ok(made.certain && here.version == there.version && store.read<std::string>(there.handle) == "0",
+	tap_ok(made.certain && here.version == there.version && store.read<std::string>(there.handle) == std::string(100, '0'),
 	       "a group makes two objects");
 	made = group.replace(here.handle, "70", lsmem::expect(here.version)).replace(there.handle, "30").commit();
 	tap_ok(store.read<std::string>(here.handle) == "70" && store.read<std::string>(there.handle) == "30",
