@@ -28,6 +28,10 @@ modules: ## kmod/lsmem.ko (W=1: more warnings; C=1: sparse as well)
 		"or run make setup for the kernel that tests boot" >&2; exit 1; }
 	$(KBUILD) modules
 
+rust: setup lib ## the Rust crate, and its tests without a store
+	@qemu/setup rust
+	@tests/rust/check
+
 lib: ## liblsmem
 	$(MAKE) -C tools/lib
 
@@ -74,10 +78,10 @@ test: setup ## all tests; the last line is "N passed, N failed"
 	@tests/run
 
 ci: setup ## make test, kunit, short debug-uml and fuzz, in parallel; UNTIL=TIME
-	@qemu/setup base lab fuzz python
+	@qemu/setup base check lab fuzz python rust
 	@$(MAKE) --no-print-directory all test-programs
 	@$(MAKE) --no-print-directory -C tests/fuzz programs
-	@tests/run --ci $(if $(UNTIL),--until $(UNTIL))
+	@LSMEM_CI=1 tests/run --ci $(if $(UNTIL),--until $(UNTIL))
 
 test-user: setup ## tests in user space, under sanitizers
 	@qemu/setup base python
@@ -159,13 +163,18 @@ fuzz: setup ## fuzz the code that reads backups, $FUZZ_SECONDS (60) for each fuz
 	@$(MAKE) --no-print-directory -C tests/fuzz programs
 	@tests/fuzz/run
 
-check: ## sparse, checkpatch, kernel-doc, no io_uring, and herd7 on the litmus tests
+check: ## sparse, checkpatch, kernel-doc, no io_uring, liblsmem's ABI, and herd7 on the litmus tests
 	@qemu/setup base check
 	@$(MAKE) --no-print-directory sparse
 	@KDIR=$(KDIR) tests/no-uring
 	@tests/checkpatch
 	@tests/kernel-doc
+	@tests/abi/check
 	@tests/litmus/run
+
+abi-baseline: ## record the interface of liblsmem, for a release: tests/abi
+	@qemu/setup check
+	@tests/abi/check --record
 
 docs: ## build the pages as a site: out/docs/Documentation/index.html
 	@qemu/setup docs
@@ -189,6 +198,7 @@ install-built: all
 
 clean: ## remove all build and test output
 	-$(KBUILD) clean
+	-rm -rf tools/rust/build
 	-for part in tools/lib tools/python tools/sim $(TOOLS) daemon $(SUITES); do $(MAKE) -C $$part clean; done
 	rm -rf out
 
@@ -197,7 +207,7 @@ help: ## this list
 	@echo "SEED=N repeats the run that printed N"
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lab lib tools daemon setup demo demo-cluster demo-tier demo-pages demo-cached demo-scan bench kselftest kunit \
+.PHONY: all modules lab lib rust tools daemon setup demo demo-cluster demo-tier demo-pages demo-cached demo-scan bench kselftest kunit \
 	calls matrix \
 	ci test test-user test-guest test-power torture test-debug test-kcsan test-units fuzz test-programs \
-	check docs sparse install install-built clean help
+	check abi-baseline docs sparse install install-built clean help

@@ -181,10 +181,11 @@ int lsm_table_stat(struct lsm_table *unused, struct lsm_table_stat *stat)
 	return 0;
 }
 
-int lsm_stat(struct lsm *lsm, struct lsmem_stat *stat)
+int lsm_stat_sized(struct lsm *lsm, struct lsmem_stat *stat, size_t size)
 {
 	(void)lsm;
 	(void)stat;
+	(void)size;
 	return 0;
 }
 

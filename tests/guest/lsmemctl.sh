@@ -17,7 +17,7 @@ field()
 # done in full, segments were freed, bytes were freed, more seglets are free than before
 clean_objects()
 {
-	python3 - "$top/tools/lib/liblsmem.so.0" "$lsmemctl" "$@" <<- 'END'
+	python3 - "$top/tools/lib/liblsmem.so.1" "$lsmemctl" "$@" <<- 'END'
 		import ctypes, json, subprocess, sys
 		library, lsmemctl, *options = sys.argv[1:]
 		lib = ctypes.CDLL(library)
@@ -49,7 +49,7 @@ clean_objects()
 # make_orders: write 150 objects to lsmem: number, region, price, and 0 to 3 quantities; some are too short
 make_orders()
 {
-	python3 - "$top/tools/lib/liblsmem.so.0" <<- 'END'
+	python3 - "$top/tools/lib/liblsmem.so.1" <<- 'END'
 		import ctypes, struct, sys
 		lib = ctypes.CDLL(sys.argv[1])
 		lsm = ctypes.c_void_p()
@@ -92,7 +92,7 @@ prices()
 # first change. Print its exit status and result, what it says, and the prices of these orders
 lose_race()
 {
-	python3 - "$top/tools/lib/liblsmem.so.0" "$lsmemctl" "$@" <<- 'END'
+	python3 - "$top/tools/lib/liblsmem.so.1" "$lsmemctl" "$@" <<- 'END'
 		import array, ctypes, fcntl, json, os, struct, subprocess, sys, termios, time
 		lib = ctypes.CDLL(sys.argv[1])
 		lsm = ctypes.c_void_p()
@@ -269,7 +269,7 @@ is "nothing is left" "$("$lsmemctl" list)" ""
 # them from first to last
 write_objects()
 {
-	python3 - "$top/tools/lib/liblsmem.so.0" "$1" <<- 'END'
+	python3 - "$top/tools/lib/liblsmem.so.1" "$1" <<- 'END'
 		import ctypes, sys
 		lib = ctypes.CDLL(sys.argv[1])
 		lsm = ctypes.c_void_p()

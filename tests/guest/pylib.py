@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator
 REPO = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPO / "qemu"), str(REPO / "tools/python")]
 # Found by its name from now on
-ctypes.CDLL(str(REPO / "tools/lib/liblsmem.so.0"))
+ctypes.CDLL(str(REPO / "tools/lib/liblsmem.so.1"))
 
 import numpy as np  # noqa: E402
 from testbed.tap import Tap  # noqa: E402,F401

@@ -460,6 +460,10 @@ TEST_F(tables, many)
 	for (i = 0; i < 40; i++)
 		EXPECT_EQ(i == 3 || i == 6 ? -ENOENT : i == 4 ? -EINVAL : i == 5 ? -EEXIST : 0, puts[i].result);
 	gets[4].key_length = key_of(4, keys[4]);
+	gets[2].flags = 1;	/* of a later version */
+	lsm_table_get_many(self->table, gets, 40);
+	EXPECT_EQ(-EINVAL, gets[2].result);
+	gets[2].flags = 0;
 	lsm_table_get_many(self->table, gets, 40);
 	for (i = 0; i < 40; i++) {
 		ASSERT_GT(gets[i].result, 0);

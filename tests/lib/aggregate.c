@@ -442,7 +442,8 @@ static bool measure_right(const struct trial *trial, struct lsm_aggregate *aggre
 			continue;
 		nr = values_of(row, &measure->column);
 		for (j = 0; j < nr; j++) {
-			entry = (struct lsm_top){ value_at(row, &measure->column, j), row->handle, j };
+			entry = (struct lsm_top){ .value = value_at(row, &measure->column, j),
+						  .handle = row->handle, .position = j };
 			expect_value(type, &expected, entry.value);
 			if (type == LSM_F64 && isnan(entry.value.f64))
 				continue;
@@ -666,6 +667,7 @@ static void test_edges(void)
 	REFUSED("a column that overflows", asks.column = (struct lsm_column){ LSM_U32, 4, 0xfffffffe, ~0u });
 	REFUSED("values that overlap", asks.column.stride = 7);
 	REFUSED("an unknown flag", asks.flags = 2);
+	REFUSED("an unknown flag of the question", asked.flags = 1);
 	REFUSED("a NaN as a bound", asks.bounds = &(union lsm_value){ .f64 = (double)NAN }; asks.nr_bounds = 1;
 		asks.column.type = LSM_F64);
 	REFUSED("bounds that descend", asks.bounds = (union lsm_value[]){ { 2 }, { 1 } }; asks.nr_bounds = 2);
@@ -688,7 +690,9 @@ static void test_edges(void)
 	row.bytes = 7;
 	row.length = 7;
 	tap_is(lsm_aggregate_feed(aggregate, &row, 1), 0, "a short object is left out");
+	memset(&counts, 0xff, sizeof(counts));
 	lsm_aggregate_counts(aggregate, &counts);
+	tap_ok(!counts.reserved[0] && !counts.reserved[3], "reserved members are 0");
 	tap_ok(counts.fed == 4 && counts.shorter == 1 && counts.selected == 3, "and counted");
 	row.length = 16;
 	tap_is(lsm_aggregate_feed(aggregate, &row, 1), -EINVAL, "bytes that are missing are an error");
@@ -737,7 +741,8 @@ static bool zeroes_equal(void)
 		union lsm_value zero = { .f64 = zeroes[i] };
 		struct lsm_range range = { .column = { .type = LSM_F64 }, .low = zero, .high = zero };
 		struct lsm_measure measure = { .column = { .type = LSM_F64 }, .bounds = &zero, .nr_bounds = 1 };
-		struct lsm_question question = { &range, 1, NULL, 0, &measure, 1 };
+		struct lsm_question question = { .ranges = &range, .nr_ranges = 1,
+						 .measures = &measure, .nr_measures = 1 };
 		struct lsm_aggregate *aggregate;
 		struct lsm_total total;
 

@@ -123,6 +123,73 @@ static void test_vector(void)
 	fake_delete(fake);
 }
 
+/* Structures of another version of the header than that of the library. */
+static void test_sizes(void)
+{
+	struct {
+		struct lsmem_op op;
+		uint64_t more;
+	} ops[20];
+	uint8_t bytes[20][100], room[LSMEM_STAT_SIZE_VER0 + 64];
+	struct fake *fake = fake_new();
+	struct lsm_object object;
+	struct lsm_view view;
+	bool right = true;
+	uint32_t i;
+	size_t size;
+	int way;
+
+	for (i = 0; i < 20; i++)
+		fake_put(fake, i, 1, i + 1, 100, 8 * i);
+	fake_free(fake, 7);
+	for (way = 0; way < 2; way++) {
+		for (i = 0; i < 20; i++) {
+			ops[i].op = lsm_op_read(fake_handle(fake, i), bytes[i], 100, 0);
+			ops[i].op.size = sizeof(ops[i]);
+			ops[i].more = i;
+		}
+		memset(bytes, 0, sizeof(bytes));
+		if (way)
+			tap_is(lsm_vector(fake->lsm, &ops[0].op, 20, 0, NULL), 0, "a vector of larger operations");
+		else
+			lsm_read_many(fake->lsm, &ops[0].op, 20);
+		for (i = 0; i < 20; i++)
+			right = right && ops[i].more == i && ops[i].op.size == sizeof(ops[i]) &&
+				(i == 7 ? ops[i].op.result == -ESTALE :
+					  !ops[i].op.result && fake_bytes_right(bytes[i], ops[i].op.handle, i + 1, 0, 100));
+		tap_ok(right, "larger operations: each has its result, and what is behind it stays");
+	}
+
+	for (size = LSMEM_QUERY_SIZE_VER0; size <= LSMEM_QUERY_SIZE_VER0 + 16; size += 8) {
+		memset(room, 0x55, sizeof(room));
+		tap_is(lsm_query_sized(fake->lsm, (void *)room, size), 0, "a query of %zu bytes", size);
+		tap_ok(room[size - 1] == 0xff && room[size] == 0x55, "it has %zu bytes", size);
+		tap_is(((struct lsmem_query *)room)->size, size, "of which the kernel is told");
+	}
+	for (size = LSMEM_STAT_SIZE_VER0; size <= LSMEM_STAT_SIZE_VER0 + 16; size += 8) {
+		memset(room, 0x55, sizeof(room));
+		tap_is(lsm_stat_sized(fake->lsm, (void *)room, size), 0, "counters of %zu bytes", size);
+		tap_ok(room[size - 1] == 0xff && room[size] == 0x55, "they have %zu bytes", size);
+	}
+	tap_is(lsm_query_sized(fake->lsm, (void *)room, LSMEM_QUERY_SIZE_VER0 - 1), -EINVAL, "too small a query");
+	tap_is(lsm_stat_sized(fake->lsm, (void *)room, LSMEM_STAT_SIZE_VER0 - 1), -EINVAL, "too few counters");
+
+	for (i = 0; i < 3; i++) {	/* quickly, not so quickly, by system call */
+		if (i == 2)
+			fake_set_word(fake, 1, LSMEM_WORD_BUSY, 0);
+		memset(&object, 0xff, sizeof(object));
+		tap_is(lsm_read(fake->lsm, fake_handle(fake, 1), bytes[0], 100, i == 1, &object), i == 1 ? 99 : 100,
+		       "read %u", i);
+		tap_ok(object.length == 100 && !object.reserved[0] && !object.reserved[1], "reserved members are 0");
+	}
+	memset(&view, 0xff, sizeof(view));
+	tap_is(lsm_view_begin(fake->lsm, fake_handle(fake, 2), &view), 0, "a view");
+	tap_ok(!view.reserved[0] && !view.reserved[1] && !view.object.reserved[0] && !view.object.reserved[1],
+	       "reserved members are 0");
+	lsm_view_end(fake->lsm, &view);
+	fake_delete(fake);
+}
+
 static int in_child(struct fake *fake, uint64_t handle, struct lsm_view *parents)
 {
 	struct lsm_view view;
@@ -182,6 +249,7 @@ int main(void)
 	test_info();
 	test_operations();
 	test_vector();
+	test_sizes();
 	test_fork();
 	test_open();
 	return tap_end();

@@ -240,6 +240,11 @@ static int call(struct lsm *lsm, unsigned long request, void *argument)
 			op->handle = (uint64_t)op->table << 32 | op->flags;
 		op->version += 1;
 		return fake->refuse;
+	case LSMEM_IOC_QUERY:
+	case LSMEM_IOC_STAT:
+		/* All of what the caller has room for */
+		memset(&op->flags, 0xff, op->size - offsetof(struct lsmem_op, flags));
+		return fake->refuse;
 	default:
 		return -ENOTTY;
 	}

@@ -594,6 +594,9 @@ static void test_fields(uint64_t seed)
 	FIELD(-EINVAL, LSM_FIELDS_MAX + 1, 0, .type = LSM_U32);
 	FIELD(-EINVAL, 1, 255, .type = LSM_U32);
 	FIELD(-EINVAL, 1, (1u << 24) + 1, .type = LSM_U32);
+	check.gather.flags = 1;
+	FIELD(-EINVAL, 1, 0, .type = LSM_U32);
+	check.gather.flags = 0;
 	check.gather.batch = NULL;
 	FIELD(-EINVAL, 1, 0, .type = LSM_U32);
 	log_delete(check.log);

@@ -36,9 +36,10 @@ int lsm_fd(const struct lsm *lsm)
 	return lsm->fd;
 }
 
-int lsm_stat(struct lsm *lsm, struct lsmem_stat *stat)
+int lsm_stat_sized(struct lsm *lsm, struct lsmem_stat *stat, size_t size)
 {
 	(void)lsm;
+	(void)size;
 	stat->capacity = CAPACITY;
 	return 0;
 }

@@ -108,6 +108,7 @@ void batch_get(struct cached_connection *connection, enum batch_kind kind, const
 	get->key_length = key_length;
 	get->value = batch->got[batch->nr_gets];
 	get->room = SLOT_BYTES;
+	get->flags = 0;
 	entry->op = batch->nr_gets++;
 	connection->pending = PENDING_GETS;
 }

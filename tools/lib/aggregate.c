@@ -262,7 +262,7 @@ static int take_question(struct lsm_aggregate *aggregate, const struct lsm_quest
 	size_t i;
 	int ret = 0;
 
-	if (question->groups_max > GROUPS_MOST || question->nr_measures > MEASURES_MOST)
+	if (question->flags || question->groups_max > GROUPS_MOST || question->nr_measures > MEASURES_MOST)
 		return -EINVAL;
 	aggregate->groups_max = question->groups_max ? question->groups_max : GROUPS_DEFAULT;
 	aggregate->block = aligned_alloc(64, (sizeof(*aggregate->block) + 63) / 64 * 64);
@@ -952,10 +952,12 @@ int lsm_aggregate_merge(struct lsm_aggregate *into, const struct lsm_aggregate *
 
 int lsm_aggregate_counts(const struct lsm_aggregate *aggregate, struct lsm_counts *counts)
 {
-	counts->fed = aggregate->fed;
-	counts->shorter = aggregate->shorter;
-	counts->selected = aggregate->selected;
-	counts->groups = aggregate->nr_groups;
+	*counts = (struct lsm_counts){
+		.fed = aggregate->fed,
+		.shorter = aggregate->shorter,
+		.selected = aggregate->selected,
+		.groups = aggregate->nr_groups,
+	};
 	return aggregate->error;
 }
 
@@ -1079,9 +1081,11 @@ ssize_t lsm_aggregate_top(const struct lsm_aggregate *aggregate, size_t which, s
 	for (i = 0; i < nr; i++) {
 		int64_t key = sorted[i].key ^ (measure->flags & LSM_SMALLEST ? -1 : 0);
 
-		top[i].value = lsm_key_value(measure->column.type, key);
-		top[i].handle = sorted[i].handle;
-		top[i].position = sorted[i].position;
+		top[i] = (struct lsm_top){
+			.value = lsm_key_value(measure->column.type, key),
+			.handle = sorted[i].handle,
+			.position = sorted[i].position,
+		};
 	}
 	free(sorted);
 	return (ssize_t)nr;

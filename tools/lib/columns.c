@@ -76,7 +76,7 @@ static int check_fields(const struct lsm_gather *gather)
 	uint64_t end, need = 0;
 	size_t i;
 
-	if (!gather->batch || !gather->nr_fields || gather->nr_fields > LSM_FIELDS_MAX ||
+	if (gather->flags || !gather->batch || !gather->nr_fields || gather->nr_fields > LSM_FIELDS_MAX ||
 	    (gather->rows_max && (gather->rows_max < LSM_BATCH || gather->rows_max > ROWS_MOST)))
 		return -EINVAL;
 	for (i = 0; i < gather->nr_fields; i++) {
@@ -121,8 +121,7 @@ static struct lsm_columns *make_columns(const struct gathering *gathering)
 	columns = aligned_alloc(ALIGN, bytes);
 	if (!columns)
 		return NULL;
-	columns->rows = 0;
-	columns->nr = gather->nr_fields;
+	*columns = (struct lsm_columns){ .nr = gather->nr_fields };
 	bytes = aligned(sizeof(*columns) + gather->nr_fields * sizeof(*columns->data));
 	for (i = 0; i < gather->nr_fields; i++) {
 		columns->data[i] = (uint8_t *)columns + bytes;

@@ -182,6 +182,17 @@ static inline void lsm_touch(const struct lsm *lsm, uint64_t index)
 		__atomic_fetch_or(&lsm->touched[index / 64], bit, __ATOMIC_RELAXED);
 }
 
+/* Bytes from one operation of the caller's array to the next: its struct lsmem_op can be older or newer than ours. */
+static inline size_t lsm_op_stride(const struct lsmem_op *ops)
+{
+	return ops->size < LSMEM_OP_SIZE_VER0 ? sizeof(*ops) : ops->size;
+}
+
+static inline struct lsmem_op *lsm_op_at(struct lsmem_op *ops, size_t stride, size_t i)
+{
+	return (struct lsmem_op *)((char *)ops + i * stride);
+}
+
 /* First byte of a seglet. */
 static inline const uint8_t *lsm_seglet_bytes(const struct lsm *lsm, uint32_t seglet)
 {

@@ -14,6 +14,9 @@
  *
  * Ranges of pages (lsm_pages_*, lsm_pool_*, lsm_array_*) are memory that is mapped and written to, with
  * an object behind each page.  lsmem.hpp has containers of C++ in them.
+ *
+ * Documentation/abi.rst says what stays as it is, and how the structures grow.  Members named reserved: in what the
+ * library fills, 0; in what it is given, not looked at until a flag says so.
  */
 #ifndef _LSMEM_H
 #define _LSMEM_H
@@ -29,6 +32,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#pragma GCC visibility push(default)
 
 struct lsm;
 
@@ -58,11 +63,13 @@ struct lsm;
  * @version: increases with each replace, and is never used again
  * @length: bytes of the whole object
  * @table: id given to lsm_alloc()
+ * @reserved: 0
  */
 struct lsm_object {
 	uint64_t version;
 	uint32_t length;
 	uint32_t table;
+	uint64_t reserved[2];
 };
 
 /**
@@ -72,6 +79,7 @@ struct lsm_object {
  * @slot: private to the library
  * @object: as of lsm_view_begin()
  * @epoch: private to the library
+ * @reserved: 0
  */
 struct lsm_view {
 	struct iovec iov[LSM_VIEW_PIECES];
@@ -79,6 +87,7 @@ struct lsm_view {
 	uint32_t slot;
 	struct lsm_object object;
 	uint64_t epoch;
+	uint64_t reserved[2];
 };
 
 /**
@@ -109,11 +118,24 @@ void lsm_close(struct lsm *lsm);
 int lsm_fd(const struct lsm *lsm);
 
 /**
+ * lsm_query_sized() - lsm_query() of a program that knows so much of the structure
+ * @lsm: store
+ * @query: out
+ * @size: bytes of it, at least LSMEM_QUERY_SIZE_VER0
+ *
+ * Return: 0; -EINVAL: @size; -E2BIG: an older kernel.
+ */
+int lsm_query_sized(struct lsm *lsm, struct lsmem_query *query, size_t size);
+
+/**
  * lsm_query() - features and limits of kernel and store
  * @lsm: store
  * @query: out
  */
-int lsm_query(struct lsm *lsm, struct lsmem_query *query);
+static inline int lsm_query(struct lsm *lsm, struct lsmem_query *query)
+{
+	return lsm_query_sized(lsm, query, sizeof(*query));
+}
 
 /**
  * lsm_alloc() - allocate an object
@@ -190,7 +212,7 @@ ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
  * the same time.  Each object's bytes are of one version; two objects may be of different times.
  * What the windows do not show is asked for in vector calls, so objects that are not in memory are
  * fetched together.  The result of an operation is 0, or an error as lsm_read() or lsm_vector() returns
- * it; -EINVAL also if it is not a read.
+ * it; -EINVAL also if it is not a read.  All have the size of the first.
  */
 void lsm_read_many(struct lsm *lsm, struct lsmem_op *ops, size_t nr);
 
@@ -250,7 +272,7 @@ int lsm_view_bound(const struct lsm *lsm);
 /**
  * lsm_vector() - carry out several operations in one system call
  * @lsm: store
- * @ops: operations, made by lsm_op_alloc(), lsm_op_read() and so on; out: their results
+ * @ops: operations, made by lsm_op_alloc(), lsm_op_read() and so on, all of one size; out: their results
  * @nr: any number; more than the kernel takes at once are passed in several system calls
  * @flags: LSM_DURABLE for all, with one wait at the end of each system call; LSM_ATOMIC
  * @done: out, operations tried; may be NULL
@@ -484,12 +506,14 @@ int lsm_add(struct lsm *lsm, uint64_t handle, uint32_t type, uint32_t offset, un
  * @length: bytes
  * @part: most bytes of a part
  * @table: id given to lsm_large_create()
+ * @reserved: 0
  */
 struct lsm_large {
 	uint64_t version;
 	uint64_t length;
 	uint32_t part;
 	uint32_t table;
+	uint64_t reserved[2];
 };
 
 /**
@@ -573,6 +597,7 @@ int lsm_large_free(struct lsm *lsm, uint64_t handle, unsigned int flags, uint64_
  * @orphans: parts that no object has, and that were freed
  * @broken: large objects that lack a part, or name one of another object
  * @unseen: objects that the scan has not seen: see struct lsm_scan_result, cold
+ * @reserved: 0
  */
 struct lsm_large_report {
 	uint64_t objects;
@@ -580,6 +605,7 @@ struct lsm_large_report {
 	uint64_t orphans;
 	uint64_t broken;
 	uint64_t unseen;
+	uint64_t reserved[3];
 };
 
 /**
@@ -596,11 +622,24 @@ struct lsm_large_report {
 int lsm_large_sweep(struct lsm *lsm, uint32_t table, struct lsm_large_report *report);
 
 /**
+ * lsm_stat_sized() - lsm_stat() of a program that knows so much of the structure
+ * @lsm: store
+ * @stat: out
+ * @size: bytes of it, at least LSMEM_STAT_SIZE_VER0
+ *
+ * Return: as lsm_query_sized().
+ */
+int lsm_stat_sized(struct lsm *lsm, struct lsmem_stat *stat, size_t size);
+
+/**
  * lsm_stat() - counters of the store
  * @lsm: store
  * @stat: out
  */
-int lsm_stat(struct lsm *lsm, struct lsmem_stat *stat);
+static inline int lsm_stat(struct lsm *lsm, struct lsmem_stat *stat)
+{
+	return lsm_stat_sized(lsm, stat, sizeof(*stat));
+}
 
 /**
  * struct lsm_listed - an object of lsm_next()
@@ -638,10 +677,12 @@ ssize_t lsm_next(struct lsm *lsm, int table, uint64_t *cursor, struct lsm_listed
  * struct lsm_root - a root
  * @handle: what it names
  * @name: ends with a zero
+ * @reserved: 0
  */
 struct lsm_root {
 	uint64_t handle;
 	char name[LSM_ROOT_NAME + 1];
+	uint64_t reserved[1];
 };
 
 /**
@@ -709,11 +750,13 @@ struct lsm_table;
  * @handle: of its object; a key that is removed and put again has another one
  * @version: increases with each put of the key
  * @length: bytes of the value
+ * @reserved: 0
  */
 struct lsm_item {
 	uint64_t handle;
 	uint64_t version;
 	uint32_t length;
+	uint32_t reserved[3];
 };
 
 /**
@@ -791,6 +834,8 @@ int lsm_table_remove(struct lsm_table *table, const void *key, size_t key_length
  * @room: at @value
  * @item: out
  * @result: out: as lsm_table_get() returns
+ * @flags: 0
+ * @reserved: not looked at
  */
 struct lsm_get {
 	const void *key;
@@ -799,6 +844,8 @@ struct lsm_get {
 	size_t room;
 	struct lsm_item item;
 	ssize_t result;
+	uint32_t flags;
+	uint32_t reserved[3];
 };
 
 /**
@@ -820,6 +867,7 @@ void lsm_table_get_many(struct lsm_table *table, struct lsm_get *gets, size_t nr
  * @flags: LSM_NEW, LSM_OLD, LSM_EXPECT
  * @version: as for lsm_table_put()
  * @result: out: as lsm_table_put() returns
+ * @reserved: not looked at
  */
 struct lsm_put {
 	const void *key;
@@ -829,6 +877,7 @@ struct lsm_put {
 	unsigned int flags;
 	uint64_t version;
 	int result;
+	uint32_t reserved[3];
 };
 
 /**
@@ -881,11 +930,13 @@ ssize_t lsm_table_evict(struct lsm_table *table, size_t bytes, uint64_t *evicted
  * @items: that are there
  * @index_bytes: memory of the index
  * @evicted: items that lsm_table_evict() has removed since the index was made
+ * @reserved: 0
  */
 struct lsm_table_stat {
 	uint64_t items;
 	uint64_t index_bytes;
 	uint64_t evicted;
+	uint64_t reserved[5];
 };
 
 /**
@@ -1201,6 +1252,7 @@ struct lsm_range {
  * @top: how many of its largest values are kept, at most 65536
  * @bounds: ascending bounds of a histogram, not NaN: value v is in bucket i if i bounds are <= v; NULL: none
  * @nr_bounds: at most 65536
+ * @reserved: not looked at
  */
 struct lsm_measure {
 	struct lsm_column column;
@@ -1208,6 +1260,7 @@ struct lsm_measure {
 	uint32_t top;
 	const union lsm_value *bounds;
 	size_t nr_bounds;
+	uint64_t reserved[2];
 };
 
 /**
@@ -1218,6 +1271,8 @@ struct lsm_measure {
  * @groups_max: most groups, at most 2^24; 0: 65536
  * @measures: at least one, or none to count objects
  * @nr_measures: at @measures, at most 64
+ * @flags: 0
+ * @reserved: not looked at
  */
 struct lsm_question {
 	const struct lsm_range *ranges;
@@ -1226,6 +1281,8 @@ struct lsm_question {
 	size_t groups_max;
 	const struct lsm_measure *measures;
 	size_t nr_measures;
+	uint32_t flags;
+	uint32_t reserved[7];
 };
 
 /**
@@ -1245,7 +1302,7 @@ struct lsm_row {
 	uint32_t bytes;
 	uint32_t length;
 	uint32_t table;
-	uint32_t reserved;
+	uint32_t reserved[3];
 };
 
 /**
@@ -1254,12 +1311,14 @@ struct lsm_row {
  * @shorter: left out, because they are too short for a column
  * @selected: neither short nor out of a range
  * @groups: how many
+ * @reserved: 0
  */
 struct lsm_counts {
 	uint64_t fed;
 	uint64_t shorter;
 	uint64_t selected;
 	uint64_t groups;
+	uint64_t reserved[4];
 };
 
 /**
@@ -1272,6 +1331,7 @@ struct lsm_counts {
  * @sum_high: upper half
  * @sum: the sum as the nearest double; infinite if it is too large
  * @average: @sum / @count, 0 if @count is 0
+ * @reserved: 0
  */
 struct lsm_total {
 	uint64_t count;
@@ -1282,6 +1342,7 @@ struct lsm_total {
 	int64_t sum_high;
 	double sum;
 	double average;
+	uint64_t reserved[2];
 };
 
 /**
@@ -1289,11 +1350,13 @@ struct lsm_total {
  * @value: of the column's type
  * @handle: of the object; of equal values those with the smallest handles are kept
  * @position: of the value in its column
+ * @reserved: 0
  */
 struct lsm_top {
 	union lsm_value value;
 	uint64_t handle;
 	uint64_t position;
+	uint64_t reserved[1];
 };
 
 /**
@@ -1407,8 +1470,10 @@ enum lsm_plan {
 	LSM_PLAN_SORTED,
 	LSM_PLAN_TABLE,
 	LSM_PLAN_LOG,
-	LSM_PLANS,
 };
+
+#define LSM_PLANS		5u	/* plans of this version */
+#define LSM_PLANS_MAX		16u	/* there never are more */
 
 #define LSM_SCAN_EXACT		(1u << 0)	/* lsm_scan.flags: only LSM_PLAN_LOG will do */
 
@@ -1435,6 +1500,7 @@ enum lsm_plan {
  *	returned 0 is it certain that they were right.  Return: 0, or a negative errno, which ends the scan
  * @progress: called now and then by one thread at a time; NULL: not
  * @context: for @batch and @progress
+ * @reserved: not looked at
  */
 struct lsm_scan {
 	uint32_t plan;
@@ -1456,6 +1522,7 @@ struct lsm_scan {
 	int (*batch)(void *context, unsigned int thread, const struct lsm_row *rows, size_t nr);
 	void (*progress)(void *context, uint64_t done, uint64_t total);
 	void *context;
+	uint64_t reserved[8];
 };
 
 /**
@@ -1466,6 +1533,7 @@ struct lsm_scan {
  * @bytes: live bytes of the store
  * @wanted: objects in the list, or as @objects
  * @cost_ns: of each plan, estimated nanoseconds; negative: it is not possible
+ * @reserved: 0
  */
 struct lsm_explain {
 	uint32_t plan;
@@ -1473,7 +1541,8 @@ struct lsm_explain {
 	uint64_t objects;
 	uint64_t bytes;
 	uint64_t wanted;
-	int64_t cost_ns[LSM_PLANS];
+	int64_t cost_ns[LSM_PLANS_MAX];
+	uint64_t reserved[4];
 };
 
 /**
@@ -1484,6 +1553,7 @@ struct lsm_explain {
  * @copied: of LSM_PLAN_LOG: rows that were copied, because they lie in seglets that are apart
  * @gone: handles of the list without an object
  * @cold: of LSM_PLAN_TABLE, in a tiered store: objects that are not in memory, and were not seen
+ * @reserved: 0
  */
 struct lsm_scan_result {
 	struct lsm_explain explain;
@@ -1492,6 +1562,7 @@ struct lsm_scan_result {
 	uint64_t copied;
 	uint64_t gone;
 	uint64_t cold;
+	uint64_t reserved[4];
 };
 
 /**
@@ -1573,23 +1644,27 @@ enum lsm_field_type {	/* beside enum lsm_type */
  * @type: enum lsm_type or enum lsm_field_type
  * @offset: of a value or of bytes; else 0
  * @bytes: of LSM_FIELD_BYTES: how many; else 0
+ * @reserved: not looked at
  */
 struct lsm_field {
 	uint32_t type;
 	uint32_t offset;
 	uint32_t bytes;
+	uint32_t reserved;
 };
 
 /**
  * struct lsm_columns - a batch: the arrays of some objects
  * @rows: objects
  * @nr: fields
+ * @reserved: 0
  * @data: of each field, @rows values in the byte order of the processor.  An array begins at a multiple of 64
  *	bytes
  */
 struct lsm_columns {
 	size_t rows;
 	size_t nr;
+	uint64_t reserved[2];
 	void *data[];
 };
 
@@ -1605,6 +1680,8 @@ struct lsm_columns {
  *	batch belongs to it: see lsm_columns_free().  Return: 0, or a negative errno, which ends the scan.  Other
  *	threads may give some batches after that
  * @context: for @batch
+ * @flags: 0
+ * @reserved: not looked at
  */
 struct lsm_gather {
 	const struct lsm_field *fields;
@@ -1614,6 +1691,8 @@ struct lsm_gather {
 	size_t rows_max;
 	int (*batch)(void *context, unsigned int thread, struct lsm_columns *columns);
 	void *context;
+	uint32_t flags;
+	uint32_t reserved[7];
 };
 
 /**
@@ -1671,6 +1750,7 @@ enum lsm_spread_how {
  *	them, to go on after a crash.  Return: 0, or a negative errno, which ends the spread.  NULL: not
  * @progress: called after each vector.  Return: likewise.  NULL: not
  * @context: for @begun and @progress
+ * @reserved: not looked at
  */
 struct lsm_spread {
 	uint32_t how;
@@ -1686,6 +1766,7 @@ struct lsm_spread {
 	int (*begun)(void *context, uint64_t version, union lsm_value weights);
 	int (*progress)(void *context, uint64_t done, uint64_t total);
 	void *context;
+	uint64_t reserved[6];
 };
 
 /**
@@ -1700,6 +1781,7 @@ struct lsm_spread {
  * @lost: were changed by others since V, and left as they are
  * @gone: were freed since V
  * @beyond: have no value, or their new value is beyond the type: left as they are
+ * @reserved: 0
  */
 struct lsm_spread_report {
 	uint64_t version;
@@ -1711,6 +1793,7 @@ struct lsm_spread_report {
 	uint64_t lost;
 	uint64_t gone;
 	uint64_t beyond;
+	uint64_t reserved[6];
 };
 
 /**
@@ -1789,6 +1872,8 @@ static inline struct lsmem_op lsm_op_free(uint64_t handle, unsigned int flags, u
 	op.version = flags & LSM_EXPECT ? version : 0;
 	return op;
 }
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }

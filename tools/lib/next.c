@@ -71,7 +71,8 @@ static ssize_t ask(struct lsm *lsm, const uint64_t *indices, size_t nr, int tabl
 		if (table < 0 || (uint32_t)table == ops[i].table)
 			listed[found++] = (struct lsm_listed){
 				.handle = ops[i].handle,
-				.object = { ops[i].version, ops[i].object_length, ops[i].table },
+				.object = { .version = ops[i].version, .length = ops[i].object_length,
+					    .table = ops[i].table },
 			};
 	}
 	return (ssize_t)found;

@@ -33,17 +33,22 @@ static int set_version(struct lsmem_op *op, const uint64_t *version)
 	return 0;
 }
 
-int lsm_query(struct lsm *lsm, struct lsmem_query *query)
+/* The structure is the caller's, of an older or a newer header than the library's: its size alone is certain. */
+int lsm_query_sized(struct lsm *lsm, struct lsmem_query *query, size_t size)
 {
-	memset(query, 0, sizeof(*query));
-	query->size = sizeof(*query);
+	if (size < LSMEM_QUERY_SIZE_VER0)
+		return -EINVAL;
+	memset(query, 0, size);
+	query->size = (uint32_t)size;
 	return lsm->call(lsm, LSMEM_IOC_QUERY, query);
 }
 
-int lsm_stat(struct lsm *lsm, struct lsmem_stat *stat)
+int lsm_stat_sized(struct lsm *lsm, struct lsmem_stat *stat, size_t size)
 {
-	memset(stat, 0, sizeof(*stat));
-	stat->size = sizeof(*stat);
+	if (size < LSMEM_STAT_SIZE_VER0)
+		return -EINVAL;
+	memset(stat, 0, size);
+	stat->size = (uint32_t)size;
 	return lsm->call(lsm, LSMEM_IOC_STAT, stat);
 }
 
@@ -146,7 +151,7 @@ int lsm_index_read(struct lsm *lsm, uint64_t index, void *data, uint32_t length,
 	if (ret)
 		return ret;
 	*handle = op.handle;
-	*object = (struct lsm_object){ op.version, op.object_length, op.table };
+	*object = (struct lsm_object){ .version = op.version, .length = op.object_length, .table = op.table };
 	return (int)op.length;
 }
 
@@ -178,11 +183,8 @@ int lsm_kernel_read(struct lsm *lsm, uint64_t handle, void *data, uint32_t lengt
 	ret = lsm->call(lsm, LSMEM_IOC_READ, &op);
 	if (ret)
 		return ret;
-	if (object) {
-		object->version = op.version;
-		object->length = op.object_length;
-		object->table = op.table;
-	}
+	if (object)
+		*object = (struct lsm_object){ .version = op.version, .length = op.object_length, .table = op.table };
 	return length ? (int)op.length : 0;
 }
 
@@ -203,9 +205,9 @@ int lsm_vector(struct lsm *lsm, struct lsmem_op *ops, size_t nr, unsigned int fl
 		memset(&vector, 0, sizeof(vector));
 		vector.size = sizeof(vector);
 		vector.flags = flags;
-		vector.ops = (uintptr_t)(ops + tried);
+		vector.ops = (uintptr_t)lsm_op_at(ops, lsm_op_stride(ops), tried);
 		vector.nr = sent;
-		vector.stride = sizeof(*ops);
+		vector.stride = (uint32_t)lsm_op_stride(ops);
 		ret = lsm->call(lsm, LSMEM_IOC_VECTOR, &vector);
 		/* If the kernel refuses the whole call, it leaves nr unchanged. */
 		if (!ret)

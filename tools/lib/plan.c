@@ -118,6 +118,8 @@ int lsm_plan_choose(struct lsm *lsm, const struct lsm_scan *scan, struct lsm_exp
 	explain->wanted = scan->handles ? scan->nr_handles : stat.handles_used;
 	estimate(lsm, scan, explain);
 	forbid(explain, LSM_PLAN_AUTO);
+	for (plan = LSM_PLANS; plan < LSM_PLANS_MAX; plan++)
+		forbid(explain, plan);
 	if (!scan->handles) {
 		forbid(explain, LSM_PLAN_LOOKUP);
 		forbid(explain, LSM_PLAN_SORTED);

@@ -220,9 +220,8 @@ ssize_t lsm_root_list(struct lsm *lsm, struct lsm_root *list, size_t nr)
 	for (; root_at(&roots, at, &found); at += found.size, found_nr++) {
 		if (found_nr >= nr)
 			continue;
-		list[found_nr].handle = found.handle;
+		list[found_nr] = (struct lsm_root){ .handle = found.handle };
 		memcpy(list[found_nr].name, found.name, found.length);
-		list[found_nr].name[found.length] = 0;
 	}
 	free(roots.bytes);
 	return (ssize_t)found_nr;

@@ -90,7 +90,7 @@ static int read_kernel(struct lsm_table *table, uint64_t index, const struct key
 			ret = 0;
 		} else {
 			bytes = object.length - bytes;
-			*item = (struct lsm_item){ handle, object.version, (uint32_t)bytes };
+			*item = (struct lsm_item){ .handle = handle, .version = object.version, .length = (uint32_t)bytes };
 			if (room)
 				memcpy(value, whole, bytes < room ? bytes : room);
 			ret = 1;
@@ -128,8 +128,8 @@ static int read_item(struct lsm_table *table, uint64_t index, const struct key *
 			continue;
 		if (ret > 0) {
 			lsm_touch(table->lsm, index);
-			*item = (struct lsm_item){ handle, place.object.version,
-						   place.object.length - (uint32_t)lsm_tail_bytes(key->length) };
+			*item = (struct lsm_item){ .handle = handle, .version = place.object.version,
+						   .length = place.object.length - (uint32_t)lsm_tail_bytes(key->length) };
 		}
 		return ret;
 	}
@@ -233,7 +233,7 @@ void lsm_table_get_many(struct lsm_table *table, struct lsm_get *gets, size_t nr
 	for (; nr; gets += now, nr -= now) {
 		now = nr < MANY ? nr : MANY;
 		for (i = 0; i < now; i++) {
-			gets[i].result = make_key(table, gets[i].key, gets[i].key_length, &keys[i]);
+			gets[i].result = gets[i].flags ? -EINVAL : make_key(table, gets[i].key, gets[i].key_length, &keys[i]);
 			if (!gets[i].result)
 				lsm_index_prefetch(table->index, keys[i].hash);
 		}
@@ -819,7 +819,8 @@ int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t 
 		if (room)
 			memcpy(value, bytes, (size_t)ret < room ? (size_t)ret : room);
 		if (item)
-			*item = (struct lsm_item){ listed.handle, object.version, (uint32_t)ret };
+			*item = (struct lsm_item){ .handle = listed.handle, .version = object.version,
+						   .length = (uint32_t)ret };
 		ret = 1;
 		break;
 	}

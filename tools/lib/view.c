@@ -135,6 +135,7 @@ int lsm_view_begin(struct lsm *lsm, uint64_t handle, struct lsm_view *view)
 
 	view->nr = 0;
 	view->epoch = LSMEM_SLOT_IDLE;
+	memset(view->reserved, 0, sizeof(view->reserved));
 	if (!lsm->windows || !lsm->slots)
 		return -EOPNOTSUPP;
 	if (!lsm_windows_here(lsm))

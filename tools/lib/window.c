@@ -86,9 +86,11 @@ static bool read_header(const struct lsm *lsm, uint64_t handle, uint32_t offset,
 	    lsmem_entry_type(&copy.entry) != LSMEM_TYPE_OBJECT)
 		return false;
 	place->offset = offset + lsmem_entry_header(&copy.entry);
-	place->object.version = lsmem_entry_version(&copy.entry);
-	place->object.length = lsmem_entry_length(&copy.entry);
-	place->object.table = lsmem_entry_table(&copy.entry);
+	place->object = (struct lsm_object){
+		.version = lsmem_entry_version(&copy.entry),
+		.length = lsmem_entry_length(&copy.entry),
+		.table = lsmem_entry_table(&copy.entry),
+	};
 	return true;
 }
 
@@ -366,8 +368,8 @@ read_quickly(const struct lsm *lsm, uint64_t handle, void *data, size_t length,
 		return false;
 	lsm_touch(lsm, index);
 	if (object)
-		*object = (struct lsm_object){ version, (uint32_t)bytes,
-					       LSMEM_META_GET(meta, TABLE) };
+		*object = (struct lsm_object){ .version = version, .length = (uint32_t)bytes,
+					       .table = LSMEM_META_GET(meta, TABLE) };
 	*ret = (ssize_t)bytes;
 	return true;
 }
@@ -389,26 +391,30 @@ ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
 /* ---- Many objects ------------------------------------------------------- */
 
 /* Fetches the handle words of @ops into the cache. */
-static void fetch_words(const struct lsm *lsm, const struct lsmem_op *ops, size_t nr)
+static void fetch_words(const struct lsm *lsm, struct lsmem_op *ops, size_t stride, size_t nr)
 {
 	size_t i;
 
-	for (i = 0; i < nr; i++)
-		if (lsmem_handle_index(ops[i].handle) < lsm->nr_handles)
-			__builtin_prefetch(&lsm->handles[lsmem_handle_index(ops[i].handle)]);
+	for (i = 0; i < nr; i++) {
+		uint64_t index = lsmem_handle_index(lsm_op_at(ops, stride, i)->handle);
+
+		if (index < lsm->nr_handles)
+			__builtin_prefetch(&lsm->handles[index]);
+	}
 }
 
 /*
  * Fetches the entries that the words point to, as far as they will be copied.  The words can be any:
  * a prefetch of an address that is not mapped does nothing.
  */
-static void fetch_entries(const struct lsm *lsm, const struct lsmem_op *ops, size_t nr)
+static void fetch_entries(const struct lsm *lsm, struct lsmem_op *ops, size_t stride, size_t nr)
 {
 	size_t i;
 
 	for (i = 0; i < nr; i++) {
-		uint64_t word, seglet, index = lsmem_handle_index(ops[i].handle);
-		uint32_t length = ops[i].length, from, to;
+		const struct lsmem_op *op = lsm_op_at(ops, stride, i);
+		uint64_t word, seglet, index = lsmem_handle_index(op->handle);
+		uint32_t length = op->length, from, to;
 		const uint8_t *bytes;
 
 		if (index >= lsm->nr_handles)
@@ -449,6 +455,12 @@ static bool read_op(struct lsm *lsm, struct lsmem_op *op)
 	return true;
 }
 
+/* What both the caller and the library know of an operation. */
+static size_t op_bytes(const struct lsmem_op *op)
+{
+	return op->size < sizeof(*op) ? op->size : sizeof(*op);
+}
+
 /* Asks the kernel for reads: together, so that objects on backups are fetched at the same time. */
 static void ask_many(struct lsm *lsm, struct lsmem_op *const *asked, size_t nr)
 {
@@ -457,7 +469,8 @@ static void ask_many(struct lsm *lsm, struct lsmem_op *const *asked, size_t nr)
 	int ret;
 
 	for (i = 0; i < nr; i++) {
-		ops[i] = *asked[i];
+		memset(&ops[i], 0, sizeof(ops[i]));
+		memcpy(&ops[i], asked[i], op_bytes(asked[i]));
 		ops[i].size = sizeof(ops[i]);
 		ops[i].result = 0;
 	}
@@ -466,7 +479,7 @@ static void ask_many(struct lsm *lsm, struct lsmem_op *const *asked, size_t nr)
 		if (i >= done)
 			ops[i].result = ret;
 		ops[i].size = asked[i]->size;
-		*asked[i] = ops[i];
+		memcpy(asked[i], &ops[i], op_bytes(asked[i]));
 	}
 }
 
@@ -474,21 +487,23 @@ void lsm_read_many(struct lsm *lsm, struct lsmem_op *ops, size_t nr)
 {
 	bool here = lsm_windows_here(lsm);
 	struct lsmem_op *asked[ASKED];
-	size_t i, j, now, next, waiting = 0;
+	size_t i, j, now, next, waiting = 0, stride = nr ? lsm_op_stride(ops) : 0;
+	struct lsmem_op *op;
 
 	if (here)
-		fetch_words(lsm, ops, nr < MANY ? nr : MANY);
+		fetch_words(lsm, ops, stride, nr < MANY ? nr : MANY);
 	for (i = 0; i < nr; i += now) {
 		now = nr - i < MANY ? nr - i : MANY;
 		next = nr - i - now < MANY ? nr - i - now : MANY;
 		if (here) {
-			fetch_entries(lsm, ops + i, now);
-			fetch_words(lsm, ops + i + now, next);
+			fetch_entries(lsm, lsm_op_at(ops, stride, i), stride, now);
+			fetch_words(lsm, lsm_op_at(ops, stride, i + now), stride, next);
 		}
 		for (j = 0; j < now; j++) {
-			if (read_op(lsm, &ops[i + j]))
+			op = lsm_op_at(ops, stride, i + j);
+			if (read_op(lsm, op))
 				continue;
-			asked[waiting++] = &ops[i + j];
+			asked[waiting++] = op;
 			if (waiting == ASKED) {
 				ask_many(lsm, asked, waiting);
 				waiting = 0;

@@ -10,7 +10,7 @@ An object has 1 byte to 1 MiB, and a 64-bit handle. A store is a device::
             print(batch["cents"].sum())
 
 Calls raise Error, an OSError, with the errno of liblsmem. lsmem(3) describes the calls and their errors.
-Needs liblsmem.so.0; batches as arrays need NumPy, and Scan.to_arrow() needs pyarrow.
+Needs liblsmem.so.1; batches as arrays need NumPy, and Scan.to_arrow() needs pyarrow.
 """
 
 from .aggregate import Aggregate, Group, Total, aggregate_schema

@@ -14,6 +14,7 @@ from .errors import Error, Revoked
 U32, U64, I64, F64 = 1, 2, 3, 4
 FIELD_BYTES, FIELD_HANDLE, FIELD_VERSION, FIELD_LENGTH, FIELD_TABLE = 16, 17, 18, 19, 20
 PLANS = ("auto", "lookup", "sorted", "table", "log")
+PLANS_MAX = 16
 RDONLY, NO_WINDOWS = 1, 2
 DURABLE, EXPECT, ATOMIC, OLDER, NEWER = 1, 2, 8, 1 << 14, 1 << 15
 NEW, OLD, KEY_MAX = 1 << 16, 1 << 17, 65535
@@ -26,52 +27,54 @@ OBJECT_MAX = 1 << 20
 class Object(ctypes.Structure):
     """struct lsm_object"""
 
-    _fields_ = [("version", c_uint64), ("length", c_uint32), ("table", c_uint32)]
+    _fields_ = [("version", c_uint64), ("length", c_uint32), ("table", c_uint32), ("reserved", c_uint64 * 2)]
 
 
 class Large(ctypes.Structure):
     """struct lsm_large"""
 
-    _fields_ = [("version", c_uint64), ("length", c_uint64), ("part", c_uint32), ("table", c_uint32)]
+    _fields_ = [("version", c_uint64), ("length", c_uint64), ("part", c_uint32), ("table", c_uint32),
+                ("reserved", c_uint64 * 2)]
 
 
 class LargeReport(ctypes.Structure):
     """struct lsm_large_report"""
 
     _fields_ = [("objects", c_uint64), ("parts", c_uint64), ("orphans", c_uint64), ("broken", c_uint64),
-                ("unseen", c_uint64)]
+                ("unseen", c_uint64), ("reserved", c_uint64 * 3)]
 
 
 class Item(ctypes.Structure):
     """struct lsm_item"""
 
-    _fields_ = [("handle", c_uint64), ("version", c_uint64), ("length", c_uint32)]
+    _fields_ = [("handle", c_uint64), ("version", c_uint64), ("length", c_uint32), ("reserved", c_uint32 * 3)]
 
 
 class Get(ctypes.Structure):
     """struct lsm_get"""
 
     _fields_ = [("key", c_char_p), ("key_length", c_size_t), ("value", c_void_p), ("room", c_size_t), ("item", Item),
-                ("result", ctypes.c_ssize_t)]
+                ("result", ctypes.c_ssize_t), ("flags", c_uint32), ("reserved", c_uint32 * 3)]
 
 
 class Put(ctypes.Structure):
     """struct lsm_put"""
 
     _fields_ = [("key", c_char_p), ("key_length", c_size_t), ("value", c_char_p), ("length", c_size_t),
-                ("flags", c_uint), ("version", c_uint64), ("result", c_int)]
+                ("flags", c_uint), ("version", c_uint64), ("result", c_int), ("reserved", c_uint32 * 3)]
 
 
 class TableStat(ctypes.Structure):
     """struct lsm_table_stat"""
 
-    _fields_ = [("items", c_uint64), ("index_bytes", c_uint64), ("evicted", c_uint64)]
+    _fields_ = [("items", c_uint64), ("index_bytes", c_uint64), ("evicted", c_uint64),
+                ("reserved", c_uint64 * 5)]
 
 
 class Root(ctypes.Structure):
     """struct lsm_root"""
 
-    _fields_ = [("handle", c_uint64), ("name", ctypes.c_char * 256)]
+    _fields_ = [("handle", c_uint64), ("name", ctypes.c_char * 256), ("reserved", c_uint64 * 1)]
 
 
 class Column(ctypes.Structure):
@@ -96,27 +99,30 @@ class Measure(ctypes.Structure):
     """struct lsm_measure"""
 
     _fields_ = [("column", Column), ("flags", c_uint32), ("top", c_uint32), ("bounds", POINTER(Value)),
-                ("nr_bounds", c_size_t)]
+                ("nr_bounds", c_size_t), ("reserved", c_uint64 * 2)]
 
 
 class Question(ctypes.Structure):
     """struct lsm_question"""
 
     _fields_ = [("ranges", POINTER(Range)), ("nr_ranges", c_size_t), ("group", POINTER(Column)),
-                ("groups_max", c_size_t), ("measures", POINTER(Measure)), ("nr_measures", c_size_t)]
+                ("groups_max", c_size_t), ("measures", POINTER(Measure)), ("nr_measures", c_size_t),
+                ("flags", c_uint32), ("reserved", c_uint32 * 7)]
 
 
 class Total(ctypes.Structure):
     """struct lsm_total"""
 
     _fields_ = [("count", c_uint64), ("nan", c_uint64), ("min", Value), ("max", Value),
-                ("sum_low", c_uint64), ("sum_high", c_int64), ("sum", c_double), ("average", c_double)]
+                ("sum_low", c_uint64), ("sum_high", c_int64), ("sum", c_double), ("average", c_double),
+                ("reserved", c_uint64 * 2)]
 
 
 class Counts(ctypes.Structure):
     """struct lsm_counts"""
 
-    _fields_ = [("fed", c_uint64), ("shorter", c_uint64), ("selected", c_uint64), ("groups", c_uint64)]
+    _fields_ = [("fed", c_uint64), ("shorter", c_uint64), ("selected", c_uint64), ("groups", c_uint64),
+                ("reserved", c_uint64 * 4)]
 
 
 class Scan(ctypes.Structure):
@@ -127,33 +133,33 @@ class Scan(ctypes.Structure):
                 ("length_max", c_uint32), ("version_min", c_uint64), ("version_max", c_uint64),
                 ("index_first", c_uint64), ("index_end", c_uint64), ("handles", c_void_p),
                 ("nr_handles", c_size_t), ("kept_max", c_uint32), ("time_ms", c_uint32),
-                ("batch", c_void_p), ("progress", c_void_p), ("context", c_void_p)]
+                ("batch", c_void_p), ("progress", c_void_p), ("context", c_void_p), ("reserved", c_uint64 * 8)]
 
 
 class Explain(ctypes.Structure):
     """struct lsm_explain"""
 
     _fields_ = [("plan", c_uint32), ("threads", c_uint32), ("objects", c_uint64), ("bytes", c_uint64),
-                ("wanted", c_uint64), ("cost_ns", c_int64 * len(PLANS))]
+                ("wanted", c_uint64), ("cost_ns", c_int64 * PLANS_MAX), ("reserved", c_uint64 * 4)]
 
 
 class ScanResult(ctypes.Structure):
     """struct lsm_scan_result"""
 
     _fields_ = [("explain", Explain), ("version", c_uint64), ("rows", c_uint64), ("copied", c_uint64),
-                ("gone", c_uint64), ("cold", c_uint64)]
+                ("gone", c_uint64), ("cold", c_uint64), ("reserved", c_uint64 * 4)]
 
 
 class Field(ctypes.Structure):
     """struct lsm_field"""
 
-    _fields_ = [("type", c_uint32), ("offset", c_uint32), ("bytes", c_uint32)]
+    _fields_ = [("type", c_uint32), ("offset", c_uint32), ("bytes", c_uint32), ("reserved", c_uint32)]
 
 
 class Columns(ctypes.Structure):
     """struct lsm_columns, without its flexible array data"""
 
-    _fields_ = [("rows", c_size_t), ("nr", c_size_t)]
+    _fields_ = [("rows", c_size_t), ("nr", c_size_t), ("reserved", c_uint64 * 2)]
 
 
 GatherBatch = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint, c_void_p)
@@ -164,7 +170,7 @@ class Gather(ctypes.Structure):
 
     _fields_ = [("fields", POINTER(Field)), ("nr_fields", c_size_t), ("ranges", POINTER(Range)),
                 ("nr_ranges", c_size_t), ("rows_max", c_size_t), ("batch", GatherBatch),
-                ("context", c_void_p)]
+                ("context", c_void_p), ("flags", c_uint32), ("reserved", c_uint32 * 7)]
 
 
 class Op(ctypes.Structure):
@@ -213,7 +219,7 @@ _CALLS = {
     "lsm_table_stat": (c_void_p, POINTER(TableStat)),
     "lsm_vector": (c_void_p, c_void_p, c_size_t, c_uint, POINTER(c_size_t)),
     "lsm_sync": (c_void_p, c_uint32),
-    "lsm_stat": (c_void_p, POINTER(Stat)),
+    "lsm_stat_sized": (c_void_p, POINTER(Stat), c_size_t),
     "lsm_scan_explain": (c_void_p, POINTER(Scan), POINTER(Explain)),
     "lsm_scan_aggregate": (c_void_p, POINTER(Scan), POINTER(Question), POINTER(c_void_p),
                            POINTER(ScanResult)),
@@ -246,7 +252,7 @@ def check(returned: Any, what: str) -> Any:
 
 def _load() -> ctypes.CDLL:
     try:
-        library = ctypes.CDLL("liblsmem.so.0")
+        library = ctypes.CDLL("liblsmem.so.1")
     except OSError as error:
         raise ImportError(f"lsmem: the library of lsmem cannot be loaded: {error}") from error
     try:

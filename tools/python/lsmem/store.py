@@ -242,7 +242,7 @@ class Store(Parts):
     def stat(self) -> dict[str, int]:
         """The counters of struct lsmem_stat."""
         stat = _lib.Stat()
-        _lib.lib.lsm_stat(self._lsm, stat)
+        _lib.lib.lsm_stat_sized(self._lsm, stat, ctypes.sizeof(stat))
         return {field[0]: getattr(stat, field[0]) for field in stat._fields_[2:]}
 
     # ---- Scans ----

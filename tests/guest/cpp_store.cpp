@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: GPL-2.0
+/* lsmem.hpp: stores, objects, views, groups, roots, tables and scans, against models.  With ASan and UBSan.  TAP. */
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <lsmem.hpp>
+
+extern "C" {
+#include "store.h"
+}
+#include "../common/tap.h"
+
+static uint64_t state;	/* of the random numbers */
+
+static_assert(!std::is_copy_constructible_v<lsmem::store> && std::is_nothrow_move_constructible_v<lsmem::store>);
+static_assert(!std::is_copy_constructible_v<lsmem::view> && std::is_nothrow_move_constructible_v<lsmem::view>);
+static_assert(!std::is_copy_constructible_v<lsmem::table> && std::is_nothrow_move_constructible_v<lsmem::table>);
+static_assert(!std::is_copy_constructible_v<lsmem::aggregate>);
+static_assert(std::is_constructible_v<lsmem::bytes, std::vector<int>> &&
+	      !std::is_constructible_v<lsmem::bytes, std::vector<std::string>>);
+
+/* The errno that a call throws; 0: none */
+template <class F> static int thrown(F call)
+{
+	try {
+		call();
+		return 0;
+	} catch (const std::system_error &error) {
+		return error.code().value();
+	}
+}
+
+template <class F> static lsmem::error error_of(F call)
+{
+	try {
+		call();
+	} catch (const lsmem::error &error) {
+		return error;
+	}
+	return lsmem::error(0, "nothing");
+}
+
+static std::string some_bytes(uint32_t most)
+{
+	uint32_t length = 1 + random_below(&state, random_chance(&state, 3) ? 200000 : most);
+	std::string made(length, 0);
+	auto first = static_cast<char>(random_next(&state));
+
+	for (uint32_t i = 0; i < length; i++)
+		made[i] = static_cast<char>(first + i % 251);
+	return made;
+}
+
+static bool view_right(const lsmem::store &store, lsmem::handle_t handle, const std::string &wanted, size_t *most)
+{
+	lsmem::view first = store.view(handle), view = std::move(first);
+	std::string all;
+
+	CHECK(first.pieces() == 0);
+	for (size_t i = 0; i < view.pieces(); i++)
+		all += view.piece(i);
+	*most = std::max(*most, view.pieces());
+	CHECK(all == wanted && view.copy<std::string>() == wanted && view.attributes().length == wanted.size());
+	first = std::move(view);
+	first.end();
+	first.end();
+	CHECK(!first.pieces());
+	return true;
+}
+
+static bool objects_right(const lsmem::store &store)
+{
+	std::map<lsmem::handle_t, std::pair<std::string, uint64_t>> model;
+	struct lsm_object object;
+	size_t most = 0;
+
+	for (int step = 0; step < 3000; step++) {
+		if (model.size() < 400 || random_below(&state, 5) == 0) {
+			std::string data = some_bytes(9000);
+			lsmem::made made = store.alloc(data, {}, 5);
+
+			model[made.handle] = { data, made.version };
+			continue;
+		}
+		auto at = std::next(model.begin(), random_below(&state, model.size()));
+		auto handle = at->first;
+		auto &[data, version] = at->second;
+		std::string more = some_bytes(100);
+
+		switch (random_below(&state, 5)) {
+		case 0:
+			data = some_bytes(9000);
+			version = store.replace(handle, data, lsmem::expect(version));
+			break;
+		case 1:
+			data += more;
+			version = store.append(handle, more);
+			break;
+		case 2:
+			data[0] = '?';
+			version = store.write(handle, "?", 0, lsmem::newer(version - 1));
+			break;
+		case 3: {
+			lsmem::error error = error_of([&] { store.replace(handle, "x", lsmem::expect(version - 1)); });
+
+			CHECK(error.code().value() == EILSEQ && error.version == version);
+			break;
+		}
+		default:
+			store.free(handle, lsmem::expect(version));
+			CHECK(thrown([&] { store.read(handle); }) == ESTALE);
+			model.erase(at);
+			continue;
+		}
+		CHECK(store.read<std::string>(handle, &object) == data);
+		CHECK(object.version == version && object.table == 5);
+		CHECK(view_right(store, handle, data, &most));
+	}
+	std::set<lsmem::handle_t> listed;
+	uint64_t cursor = 0;
+
+	for (auto some = store.next(cursor, 5); !some.empty(); some = store.next(cursor, 5))
+		for (const auto &one : some)
+			listed.insert(one.handle);
+	CHECK(listed.size() == model.size());
+	for (const auto &[handle, kept] : model) {
+		CHECK(listed.count(handle));
+		store.free(handle);
+	}
+	return true;
+}
+
+static void test_objects(lsmem::store &store, const std::string &path)
+{
+	std::array<uint32_t, 3> numbers = { 1, 2, 3 };
+	lsmem::made made = store.alloc(numbers);
+	std::vector<std::byte> back = store.read(made.handle);
+	std::string big(OBJECT_MAX, 'x');
+	size_t most = 0;
+
+	tap_ok(back.size() == sizeof(numbers) && !memcmp(back.data(), numbers.data(), sizeof(numbers)), "an array");
+	store.replace(made.handle, "text");
+	tap_ok(store.read<std::string>(made.handle) == "text", "a text has no zero");
+	store.replace(made.handle, big);
+	tap_ok(view_right(store, made.handle, big, &most) && store.read<std::string>(made.handle) == big,
+	       "the largest object");
+	tap_is(store.attributes(made.handle).length, OBJECT_MAX, "its attributes");
+	tap_is(thrown([&] { store.alloc(""); }), EINVAL, "no bytes");
+	tap_is(thrown([&] { store.alloc("x", lsmem::new_key); }), EINVAL, "a flag of tables");
+	tap_is(thrown([&] { store.alloc("x", {}, 65536); }), EINVAL, "no table id");
+	tap_is(thrown([&] { store.alloc("x", lsmem::durable); }), EOPNOTSUPP, "durable, in a volatile store");
+	tap_is(thrown([&] { store.sync(); }), EOPNOTSUPP, "a wait, in a volatile store");
+	tap_is(thrown([&] { lsmem::store("/dev/lsmem-none"); }), ENOENT, "no store");
+	tap_is(thrown([&] { lsmem::wait_active("/dev/lsmem-none", 0); }), ETIMEDOUT, "a wait for none");
+
+	lsmem::store reader(path, LSM_RDONLY), moved(std::move(reader));
+
+	tap_ok(!reader.get() && moved.read(made.handle).size() == OBJECT_MAX, "a store that is moved");
+	reader = std::move(moved);
+	tap_is(thrown([&] { reader.view(made.handle); }), EOPNOTSUPP, "a reader has no views");
+	tap_ok(thrown([&] { reader.free(made.handle); }) != 0, "and does not write");
+	store.free(made.handle);
+	tap_ok(store.query().object_max == OBJECT_MAX && store.stat().handles_used == 0, "limits, counters");
+}
+
+static void test_views(lsmem::store &store)
+{
+	lsmem::handle_t handle = store.alloc("one").handle;
+	{
+		std::vector<lsmem::view> views;
+
+		for (int i = 0; i < 64; i++)
+			views.push_back(store.view(handle));
+		tap_is(thrown([&] { store.view(handle); }), EAGAIN, "one view too many");
+		store.replace(handle, "two");
+		tap_ok(std::all_of(views.begin(), views.end(), [](auto &view) { return view.piece(0) == "one"; }),
+		       "they show the version that they began with");
+		std::thread other([&] { views[5].end(); });
+
+		other.join();
+		tap_ok(store.view(handle).piece(0) == "two", "one is ended by another thread");
+	}
+	for (int i = 0; i < 200; i++)
+		store.view(handle);
+	tap_ok(true, "views are ended when they are destroyed");
+	store.free(handle);
+}
+
+/* Memory that is used up once is given in any order; a view that is held is revoked when it runs out. */
+static void test_memory(lsmem::store &store, struct store *at)
+{
+	lsmem::handle_t handle = store.alloc("held").handle, other = store.alloc("other").handle;
+	std::string data(100000, 'x');
+	size_t most = 0;
+	int writes;
+
+	tap_is(store_set_attribute(at, "limits/view_ms", 10), 0, "a short bound");
+	lsmem::store reopened(at->path);
+	lsmem::view view = reopened.view(handle);
+
+	store.free(handle);
+	for (writes = 0; writes < 1000000 && !store_attribute(at, "cleaner/views_revoked"); writes++)
+		store.replace(other, data);
+	tap_is(thrown([&] { view.end(); }), ECANCELED, "a view that was held for too long");
+	tap_is(thrown([&] { view.end(); }), 0, "is over");
+	for (writes = 0; writes < 100000 && most < 2; writes++) {
+		data[0]++;
+		store.replace(other, data);
+		if (!view_right(store, other, data, &most))
+			break;
+	}
+	tap_ok(most > 1, "an object in %zu pieces", most);
+	store.free(other);
+}
+
+static void test_groups(lsmem::store &store)
+{
+	lsmem::group group(store);
+
+	group.alloc("100", 2);
+	group.alloc(std::string(100, '0'), 2);	/* a string that is gone by then */
+	auto made = group.commit();
+	auto here = made.objects[0], there = made.objects[1];
+
+	tap_ok(made.certain && here.version == there.version && store.read<std::string>(there.handle) == std::string(100, '0'),
+	       "a group makes two objects");
+	made = group.replace(here.handle, "70", lsmem::expect(here.version)).replace(there.handle, "30").commit();
+	tap_ok(store.read<std::string>(here.handle) == "70" && store.read<std::string>(there.handle) == "30",
+	       "and changes them");
+	lsmem::error error = error_of([&] {
+		group.replace(there.handle, "x").free(here.handle, lsmem::expect(here.version)).commit();
+	});
+	tap_ok(error.code().value() == EILSEQ && error.operation == 1 && error.version == made.objects[0].version,
+	       "one change cannot be made");
+	tap_ok(store.read<std::string>(there.handle) == "30", "so none is");
+	{
+		lsmem::group dropped(store);
+
+		dropped.free(here.handle);
+	}
+	tap_ok(store.read<std::string>(here.handle) == "70", "nor those of a group that is not committed");
+	group.free(here.handle).free(there.handle).commit();
+	tap_is(store.stat().handles_used, 0, "both are freed, and nothing of the group that failed is made");
+}
+
+static void test_roots(lsmem::store &store)
+{
+	lsmem::handle_t tree = store.alloc("tree").handle, other = store.alloc("other").handle;
+
+	tap_ok(!store.root("tree"), "no root");
+	store.set_root("tree", tree);
+	tap_ok(store.root("tree") == tree, "a root");
+	tap_is(thrown([&] { store.exchange_root("tree", other, other); }), EILSEQ, "another one is expected");
+	store.exchange_root("tree", tree, other);
+	for (int i = 0; i < 40; i++)
+		store.set_root("root" + std::to_string(i), tree);
+	auto roots = store.roots();
+
+	tap_ok(roots.size() == 41 && std::count(roots.begin(), roots.end(), std::make_pair(std::string("tree"), other)) == 1,
+	       "all roots");
+	for (const auto &[name, handle] : roots)
+		store.set_root(name, 0);
+	tap_ok(store.roots().empty(), "none is left");
+	tap_is(thrown([&] { store.set_root(std::string(256, 'x'), tree); }), EINVAL, "a name that is too long");
+	store.free(tree);
+	store.free(other);
+}
+
+static void change_table(const lsmem::table &table, int thread, std::map<std::string, std::string> &model,
+			 std::atomic<int> &wrong)
+{
+	uint64_t dice = test_seed + static_cast<uint64_t>(thread);
+
+	for (int step = 0; step < 1500; step++) {
+		std::string key = std::to_string(thread) + ":" + std::to_string(random_below(&dice, 200));
+		std::string value(random_below(&dice, random_chance(&dice, 10) ? 3000 : 600),
+				  static_cast<char>(random_next(&dice)));
+
+		switch (random_below(&dice, 4)) {
+		case 0:
+			wrong += table.remove(key) != (model.erase(key) > 0);
+			break;
+		case 1: {
+			int error = thrown([&] { table.put(key, value, lsmem::new_key); });
+
+			wrong += error != (model.count(key) ? EEXIST : 0);
+			model.emplace(key, value);
+			break;
+		}
+		default:
+			table.put(key, value);
+			model[key] = value;
+		}
+		auto found = table.get<std::string>(key);
+		auto wanted = model.find(key);
+
+		wrong += found.has_value() != (wanted != model.end()) || (found && found->value != wanted->second);
+	}
+}
+
+static void test_tables(lsmem::store &store)
+{
+	tap_is(thrown([&] { lsmem::table(store, 9, LSM_RDONLY); }), EAGAIN, "no index yet");
+	lsmem::table first(store, 9), table(std::move(first));
+	std::array<std::map<std::string, std::string>, 4> models;
+	std::map<std::string, std::string> model, found;
+	std::vector<std::thread> threads;
+	std::atomic<int> wrong = 0;
+
+	for (int i = 0; i < 4; i++)
+		threads.emplace_back(change_table, std::cref(table), i, std::ref(models[i]), std::ref(wrong));
+	for (auto &thread : threads)
+		thread.join();
+	for (auto &part : models)
+		model.merge(part);
+	tap_is(wrong, 0, "a table, changed by threads");
+	size_t nr = 0;
+
+	for (const auto &[key, item] : table) {
+		found[key] = std::string(reinterpret_cast<const char *>(item.value.data()), item.value.size());
+		nr++;
+	}
+	tap_ok(found == model && nr == model.size(), "all items, each once");
+	tap_is(table.stat().items, model.size(), "as many as are counted");
+
+	std::vector<std::string> keys;
+	bool right = true;
+
+	for (int i = 0; i < 1000; i++)
+		keys.push_back(std::to_string(i % 5) + ":" + std::to_string(i / 5));
+	auto items = table.get_many<std::string>(keys);
+
+	for (size_t i = 0; i < keys.size(); i++)
+		right = right && items[i].has_value() == (model.count(keys[i]) > 0) &&
+			(!items[i] || items[i]->value == model[keys[i]]);
+	tap_ok(right, "many items at once");
+	std::map<std::string, std::vector<uint32_t>> many = { { "a", { 1 } }, { "b", { 1, 2 } }, { "", {} } };
+	std::vector<int> errors = table.put_many(many);
+
+	tap_ok(errors == std::vector<int>({ EINVAL, 0, 0 }) && table.get("b")->value.size() == 8, "many puts at once");
+
+	std::string key(LSM_KEY_MAX, 'k'), value(900000, 'v');
+	uint64_t version = table.put(key, value);
+
+	tap_ok(table.get<std::string>(key)->value == value && table.get(key)->version == version, "the longest key");
+	tap_ok(std::any_of(table.begin(), table.end(), [&](auto &entry) {
+		return entry.key == key && entry.found.value.size() == value.size();
+	}), "is listed");
+	lsmem::error error = error_of([&] { table.put(key, "x", lsmem::expect(version - 1)); });
+
+	tap_ok(error.code().value() == EILSEQ && error.version == version, "another version");
+	tap_is(thrown([&] { table.put("none", "x", lsmem::old_key); }), ENOENT, "no such key");
+	tap_ok(!table.get("none") && !table.remove("none"), "to be got, to be removed");
+	table.put("empty", "");
+	tap_ok(lsmem::table(store, 9, LSM_RDONLY).get("empty")->value.empty(), "an empty value, for a reader");
+	uint64_t evicted = 0;
+
+	tap_ok(table.evict(100000, &evicted) >= 100000 && evicted, "items are evicted");
+	for (const auto &entry : table)
+		table.remove(entry.key);
+	tap_ok(table.begin() == table.end() && !table.stat().items, "none is left");
+}
+
+static void test_scans(lsmem::store &store)
+{
+	std::atomic<uint64_t> sum = 0, rows = 0;
+	struct lsm_scan what = {};
+	uint64_t cursor = 0;
+
+	for (uint64_t i = 0; i < 5000; i++)
+		store.alloc({ &i, sizeof(i) }, {}, 3);
+	what.one_table = 1;
+	what.table = 3;
+	what.threads = 2;
+	auto result = store.scan(what, [&](unsigned int, const struct lsm_row *row, size_t nr) {
+		for (size_t i = 0; i < nr; i++) {
+			uint64_t value;
+
+			memcpy(&value, row[i].data, sizeof(value));
+			sum += value;
+			rows++;
+		}
+	});
+	tap_ok(rows == 5000 && sum == 5000ull * 4999 / 2 && result.rows == 5000, "a scan");
+	int caught = 0;
+
+	try {
+		store.scan(what, [](unsigned int, const struct lsm_row *, size_t) { throw 42; });
+	} catch (int number) {
+		caught = number;
+	}
+	tap_is(caught, 42, "what is thrown in a scan is caught behind it");
+	what.plan = LSM_PLANS;
+	tap_is(thrown([&] { store.scan(what, [](unsigned int, const struct lsm_row *, size_t) {}); }), EINVAL,
+	       "a plan that there is not");
+	what.plan = LSM_PLAN_AUTO;
+	struct lsm_measure measure = {};
+	struct lsm_question question = {};
+
+	measure.column.type = LSM_U64;
+	question.measures = &measure;
+	question.nr_measures = 1;
+	lsmem::aggregate first(store, what, question), aggregate(std::move(first));
+
+	tap_ok(aggregate.counts().selected == 5000 && aggregate.total(0).sum_low == 5000ull * 4999 / 2, "an aggregate");
+	tap_is(thrown([&] { aggregate.total(1); }), EINVAL, "no such measure");
+	for (auto some = store.next(cursor, 3); !some.empty(); some = store.next(cursor, 3))
+		for (const auto &one : some)
+			store.free(one.handle);
+}
+
+/* The example of Documentation/cpp.rst */
+static void test_example(const std::string &directory, const char *path)
+{
+	std::string command = directory + "/../../../tools/example/accounts " + path + " | sort", said;
+	FILE *pipe = popen(command.c_str(), "r");
+	char line[100];
+
+	while (pipe && fgets(line, sizeof(line), pipe))
+		said += line;
+	tap_ok(pipe && !pclose(pipe) && said == "alice has 70\nbob has 30\n", "the example");
+}
+
+int main(int, char **argv)
+{
+
+	std::string program(argv[0]);
+	struct store store;
+
+	state = test_seed;
+	tap_is(store_create(&store, STORE_BYTES, 0, 0), 0, "a store");
+	{
+		lsmem::store opened(store.path);
+
+		test_objects(opened, store.path);
+		tap_ok(objects_right(opened), "objects, changed at random");
+		test_views(opened);
+		test_memory(opened, &store);
+		test_groups(opened);
+		test_roots(opened);
+		test_tables(opened);
+		test_scans(opened);
+		test_example(program.substr(0, program.rfind('/')), store.path);
+		tap_is(opened.stat().handles_used, 1, "no object is left but that of the roots");
+	}
+	tap_is(store_destroy(&store), 0, "nothing holds the store");
+	return tap_end();
+}

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The crate with a volatile store: objects, views, tables, groups and roots against models. TAP.
+//! usage: rust-store NAME
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Debug;
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lsmem::{Error, Handle, Open, Put, Result, Store, Table, Update};
+
+const ENOENT: i32 = 2;
+const EAGAIN: i32 = 11;
+const EEXIST: i32 = 17;
+const EINVAL: i32 = 22;
+const EOPNOTSUPP: i32 = 95;
+const STEPS: u32 = 4000;
+const WRITES: u32 = 3000;
+const THREADS: u64 = 4;
+const WAIT: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct Tap {
+    count: u32,
+    failed: u32,
+}
+
+impl Tap {
+    fn ok(&mut self, name: &str, good: bool) {
+        self.count += 1;
+        self.failed += u32::from(!good);
+        println!("{}ok {} - {name}", if good { "" } else { "not " }, self.count);
+    }
+
+    fn is<T: PartialEq + Debug>(&mut self, name: &str, got: T, wanted: T) {
+        let good = got == wanted;
+        self.ok(name, good);
+        if !good {
+            println!("# got:    {got:?}\n# wanted: {wanted:?}");
+        }
+    }
+
+    fn fails<T: Debug>(&mut self, name: &str, got: Result<T>, errno: i32) {
+        self.is(name, got.map(|_| 0).map_err(|error| error.errno()), Err(errno));
+    }
+}
+
+/// xorshift64*, as good as a test needs.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        (self.next() >> 11) % end
+    }
+
+    /// Up to `most` bytes, and seldom more: several seglets.
+    fn bytes(&mut self, most: u64) -> Vec<u8> {
+        let length = 1 + if self.below(50) == 0 { self.below(200_000) } else { self.below(most) };
+        let first = self.next() as u8;
+        (0..length).map(|i| first.wrapping_add((i % 251) as u8)).collect()
+    }
+}
+
+/// Random changes of objects, compared with a model after each one.
+fn objects_right(store: &Store, random: &mut Random) -> Result<bool> {
+    let mut model: Vec<(Handle, Vec<u8>, u64)> = Vec::new();
+    for _ in 0..STEPS {
+        if model.len() < 50 || random.below(8) == 0 {
+            let data = random.bytes(9000);
+            let (handle, version) = store.alloc_in(5, &data, false)?;
+            model.push((handle, data, version));
+            continue;
+        }
+        let which = random.below(model.len() as u64) as usize;
+        let (handle, data, version) = &mut model[which];
+        match random.below(6) {
+            0 => {
+                *data = random.bytes(9000);
+                *version = store.replace(*handle, data, Update::default().version(*version))?;
+            }
+            1 => {
+                let more = random.bytes(100);
+                if data.len() + more.len() <= 1 << 20 {
+                    let (offset, now) = store.append(*handle, &more, Update::default())?;
+                    if offset as usize != data.len() || now <= *version {
+                        return Ok(false);
+                    }
+                    data.extend_from_slice(&more);
+                    *version = now;
+                }
+            }
+            2 => {
+                let at = random.below(data.len() as u64) as usize;
+                *version = store.write(*handle, b"?", at as u32, Update::default())?;
+                data[at] = b'?';
+            }
+            3 => {
+                let view = store.view(*handle)?;
+                let object = view.object();
+                // SAFETY: the view is a moment old.
+                let (right, pieces) =
+                    unsafe { (*view.bytes() == **data, view.pieces().map(<[u8]>::len).sum::<usize>()) };
+                let copied = view.copy();
+                view.end()?;
+                if !right || pieces != data.len() || copied != *data || object.version != *version {
+                    return Ok(false);
+                }
+            }
+            4 => {
+                let error =
+                    store.replace(*handle, b"x", Update::default().version(*version - 1)).unwrap_err();
+                if !error.is_unexpected() || error.version() != Some(*version) {
+                    return Ok(false);
+                }
+            }
+            _ => {
+                store.free(*handle, Update::default())?;
+                if !store.read(*handle).unwrap_err().is_not_found() {
+                    return Ok(false);
+                }
+                model.swap_remove(which);
+                continue;
+            }
+        }
+        let (handle, data, version) = &model[which];
+        let (bytes, object) = store.read_with(*handle)?;
+        if bytes != *data || object.version != *version || object.table != 5 {
+            return Ok(false);
+        }
+    }
+    let listed: Result<HashSet<Handle>> =
+        store.objects(Some(5)).map(|each| each.map(|(handle, _)| handle)).collect();
+    let right = listed? == model.iter().map(|(handle, ..)| *handle).collect();
+    for (handle, ..) in model {
+        store.free(handle, Update::default())?;
+    }
+    Ok(right && store.objects(Some(5)).next().is_none())
+}
+
+fn test_objects(tap: &mut Tap, store: &Store) -> Result<()> {
+    let (handle, version) = store.alloc(b"one")?;
+    tap.is("an object", store.read(handle)?, b"one".to_vec());
+    tap.is("its attributes", store.object(handle)?, store.read_with(handle)?.1);
+    tap.is("its handle, kept as a number", Handle::from_raw(handle.as_raw()), Some(handle));
+    let newer = store.replace(handle, b"two", Update::default().newer_than(version - 1))?;
+    tap.ok("a version that is newer", newer > version);
+    tap.ok(
+        "and is not older",
+        store.replace(handle, b"x", Update::default().older_than(newer)).unwrap_err().is_unexpected(),
+    );
+    let mut part = [0; 2];
+    let (bytes, object) = store.read_into(handle, &mut part, 1)?;
+    tap.is("a part", (bytes, &part, object.length), (2, b"wo", 3));
+    tap.fails("no bytes", store.alloc(b""), EINVAL);
+    tap.fails("too many bytes", store.alloc(&vec![0; (1 << 20) + 1]), EINVAL);
+    tap.fails("durable, in a volatile store", store.alloc_in(0, b"x", true), EOPNOTSUPP);
+    tap.fails("a wait, in a volatile store", store.sync(), EOPNOTSUPP);
+    store.free(handle, Update::default())?;
+    tap.ok("a freed object", store.read(handle).unwrap_err().is_not_found());
+    tap.ok("limits", store.query()?.object_max == 1 << 20 && store.query()?.group_max >= 256);
+    let large = vec![7; 1 << 20];
+    let (handle, _) = store.alloc(&large)?;
+    tap.ok("the largest object", store.read(handle)? == large && store.view(handle)?.copy() == large);
+    tap.ok("counters", store.stat()?.live_bytes > 1 << 20 && store.stat()?.handles_used >= 1);
+    store.free(handle, Update::default())?;
+    Ok(())
+}
+
+fn test_open(tap: &mut Tap, store: &Store, path: &str) -> Result<()> {
+    let (handle, _) = store.alloc(b"x")?;
+    let reader = Open::default().read_only().open(path)?;
+    tap.is("a reader reads", reader.read(handle)?, b"x".to_vec());
+    tap.ok("and does not write", reader.free(handle, Update::default()).is_err());
+    tap.fails("and has no views", reader.view(handle), EOPNOTSUPP);
+    let plain = Open::default().no_windows().open(path)?;
+    tap.is("without windows", plain.read(handle)?, b"x".to_vec());
+    tap.ok("no tables without windows", plain.table(1).is_err());
+    lsmem::wait_active(path, Some(Duration::ZERO))?;
+    tap.ok("no such store", lsmem::wait_active("/dev/lsmem-none", Some(Duration::ZERO)).is_err());
+    store.free(handle, Update::default()).map(|_| ())
+}
+
+/// Views that are kept too long, and too many.
+fn test_views(tap: &mut Tap, store: &Store, limit: &str) -> Result<()> {
+    let (handle, _) = store.alloc(&[1; 100])?;
+    let views: Vec<_> = (0..64).map(|_| store.view(handle)).collect::<Result<_>>()?;
+    tap.fails("one view too many", store.view(handle), EAGAIN);
+    store.replace(handle, &[2; 100], Update::default())?;
+    let mut found = HashSet::new();
+    thread::scope(|scope| {
+        let ends: Vec<_> =
+            views.into_iter().map(|view| scope.spawn(move || (view.copy(), view.end()))).collect();
+        found.extend(ends.into_iter().map(|end| end.join().unwrap()));
+    });
+    tap.is(
+        "views show the version that they began with, in other threads",
+        found,
+        HashSet::from([(vec![1; 100], Ok(()))]),
+    );
+    drop(store.view(handle)?);
+    tap.is("a view after all of them", store.view(handle)?.copy(), vec![2; 100]);
+
+    fs::write(limit, "10").expect("the limit is writable");
+    let reopened = Store::open(format!("/dev/{}", limit.split('/').nth(4).unwrap()))?;
+    tap.is("the bound on views", reopened.view_bound()?, Duration::from_millis(10));
+    let view = reopened.view(handle)?;
+    let revoked = limit.replace("limits/view_ms", "cleaner/views_revoked");
+    let end = Instant::now() + WAIT;
+    // The kernel revokes a view when it needs the memory: objects come and go until it does.
+    while fs::read_to_string(&revoked).expect("a counter").trim() == "0" && Instant::now() < end {
+        store.replace(handle, &[3; 60000], Update::default())?;
+    }
+    tap.ok("a view that was held for too long", view.end().unwrap_err().is_revoked());
+    // The memory is used up once by now, so that seglets are given in any order.
+    let whole = Random(1).bytes(100_000);
+    let pieces = (0..WRITES)
+        .map(|_| {
+            store.replace(handle, &whole, Update::default())?;
+            let view = store.view(handle)?;
+            // SAFETY: the view is a moment old.
+            let (right, pieces) = unsafe { (*view.bytes() == *whole, view.pieces().count()) };
+            Ok((right && view.copy() == whole, pieces))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    tap.ok("an object in several pieces", pieces.iter().any(|(_, pieces)| *pieces > 1));
+    tap.ok("is right", pieces.iter().all(|(right, _)| *right));
+    store.free(handle, Update::default()).map(|_| ())
+}
+
+/// Random changes of a table by one thread with keys of its own; returns its model.
+fn change_table(table: &Table<'_>, thread: u64, seed: u64) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+    let mut random = Random(seed + thread);
+    let mut model = BTreeMap::new();
+    let mut versions = HashMap::new();
+    for _ in 0..STEPS / 2 {
+        let key = format!("{thread}:{}", random.below(200)).into_bytes();
+        let there = model.contains_key(&key);
+        match random.below(5) {
+            0 if there => {
+                table.remove(&key, Some(versions[&key]), false)?;
+                model.remove(&key);
+            }
+            1 => {
+                let made = table.put(&key, b"new", Put::default().new_key());
+                if made.is_ok() == there || made.is_err() && made.unwrap_err().errno() != EEXIST {
+                    return Err(table.remove(b"", None, false).unwrap_err());
+                }
+                if !there {
+                    model.insert(key.clone(), b"new".to_vec());
+                }
+            }
+            _ => {
+                let value = random.bytes(3000);
+                table.put(&key, &value, Put::default())?;
+                model.insert(key.clone(), value);
+            }
+        }
+        let item = table.get(&key)?;
+        assert_eq!(item.as_ref().map(|item| &item.value), model.get(&key));
+        if let Some(item) = item {
+            versions.insert(key, item.version);
+        }
+    }
+    Ok(model)
+}
+
+fn test_tables(tap: &mut Tap, store: &Store, seed: u64) -> Result<()> {
+    tap.fails("a reader of a table without an index", store.table_read_only(9), EAGAIN);
+    let table = store.table(9)?;
+    let mut model = BTreeMap::new();
+    thread::scope(|scope| {
+        let table = &table;
+        let threads: Vec<_> =
+            (0..THREADS).map(|thread| scope.spawn(move || change_table(table, thread, seed))).collect();
+        for thread in threads {
+            model.extend(thread.join().unwrap().expect("changes of a table"));
+        }
+    });
+    let all: Result<BTreeMap<_, _>> =
+        table.iter().map(|each| each.map(|(key, item)| (key, item.value))).collect();
+    tap.ok("all items, after threads have changed them", all? == model);
+    tap.is("as many as are counted", table.stat()?.items, model.len() as u64);
+    let listed: Result<HashSet<Handle>> =
+        store.objects(Some(9)).map(|each| each.map(|(handle, _)| handle)).collect();
+    tap.is("and as there are objects", listed?.len(), model.len());
+
+    let keys: Vec<Vec<u8>> = (0..1000).map(|i| format!("{}:{}", i % 5, i / 5).into_bytes()).collect();
+    let got: Vec<_> = table.get_many(&keys)?.into_iter().map(|item| item.map(|item| item.value)).collect();
+    tap.ok("many items at once", got == keys.iter().map(|key| model.get(key).cloned()).collect::<Vec<_>>());
+    let puts: Vec<(String, Vec<u8>)> = (0..300).map(|i| (format!("many{i}"), vec![i as u8; i + 1])).collect();
+    tap.ok("many puts at once", table.put_many(&puts, false)?.iter().all(|put| put.is_ok()));
+    tap.ok(
+        "each is there",
+        puts.iter().all(|(key, value)| &table.get(key.as_bytes()).unwrap().unwrap().value == value),
+    );
+    let one = table.put_many(&[("", "no key"), ("k", "value")], false)?;
+    tap.is(
+        "one of them is wrong",
+        one.iter().map(|put| put.map_or_else(|error| error.errno(), |_| 0)).collect(),
+        vec![EINVAL, 0],
+    );
+
+    let (key, value) = (vec![b'k'; 65535], vec![b'v'; 900_000]);
+    let version = table.put(&key, &value, Put::default())?;
+    tap.ok(
+        "the longest key",
+        table.get(&key)?.map(|item| (item.value == value, item.version)) == Some((true, version)),
+    );
+    tap.ok("is listed", table.iter().any(|each| each.unwrap().0 == key));
+    let mut part = [0; 3];
+    tap.is("a part of a value", table.get_into(&key, &mut part)?, Some((3, 900_000)));
+    tap.fails("a key that is too long", table.put(&[0; 65536], b"", Put::default()), EINVAL);
+    tap.fails("no such key, to be replaced", table.put(b"none", b"", Put::default().old_key()), ENOENT);
+    tap.fails("to be removed", table.remove(b"none", None, false), ENOENT);
+    tap.ok("to be got", table.get(b"none")?.is_none() && table.get_into(b"none", &mut part)?.is_none());
+    let wrong = table.put(&key, b"x", Put::default().version(version - 1)).unwrap_err();
+    tap.is("another version", (wrong.is_unexpected(), wrong.version()), (true, Some(version)));
+    table.put(&key, b"x", Put::default().version(version))?;
+    let empty = table.put(b"empty", b"", Put::default())?;
+    tap.is(
+        "an empty value",
+        table.get(b"empty")?.map(|item| (item.value, item.version)),
+        Some((vec![], empty)),
+    );
+    tap.ok("a reader of a table", store.table_read_only(9)?.get(b"empty")?.is_some());
+    let items = table.stat()?.items;
+    let (bytes, evicted) = table.evict(100_000)?;
+    tap.ok("items are evicted", bytes >= 100_000 && evicted > 0 && table.stat()?.items == items - evicted);
+    for each in table.iter() {
+        table.remove(&each?.0, None, false)?;
+    }
+    tap.is("none is left", table.stat()?.items, 0);
+    Ok(())
+}
+
+/// Transfers between objects, while threads look at the sum.
+fn test_groups(tap: &mut Tap, store: &Store) -> Result<()> {
+    let number = |bytes: Vec<u8>| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let made = store.group().alloc(2, &500u64.to_le_bytes()).alloc(2, &500u64.to_le_bytes()).commit(false)?;
+    let [(here, mut version), (there, same)]: [(Handle, u64); 2] =
+        made.objects.try_into().expect("two objects");
+    tap.ok("a group makes two objects, of one version", version == same && made.certain);
+    for i in 1..=100u64 {
+        let (less, more) = ((500 - i).to_le_bytes(), (500 + i).to_le_bytes());
+        let done = store
+            .group()
+            .replace(here, &less, Some(version))
+            .replace(there, &more, Some(version))
+            .commit(false)?;
+        version = done.objects[0].1;
+    }
+    tap.is("transfers", (number(store.read(here)?), number(store.read(there)?)), (400, 600));
+    let error =
+        store.group().replace(there, b"x", None).free(here, Some(version - 1)).commit(false).unwrap_err();
+    tap.is(
+        "one that cannot be made",
+        (error.operation(), error.is_unexpected(), error.version()),
+        (Some(1), true, Some(version)),
+    );
+    tap.is("has changed none", number(store.read(there)?), 600);
+    drop(store.group().free(here, None));
+    tap.ok("nor has one that is dropped", store.read(here).is_ok());
+    store.group().free(here, None).free(there, Some(version)).commit(false)?;
+    tap.ok("both are freed", store.objects(Some(2)).next().is_none());
+    tap.ok("a group of none", store.group().commit(false).map_or(true, |done| done.objects.is_empty()));
+    Ok(())
+}
+
+fn test_roots(tap: &mut Tap, store: &Store) -> Result<()> {
+    let (handle, _) = store.alloc(b"tree")?;
+    let (other, _) = store.alloc(b"other")?;
+    tap.is("no root", store.root("tree")?, None);
+    store.set_root("tree", Some(handle), false)?;
+    tap.is("a root", store.root("tree")?, Some(handle));
+    tap.ok(
+        "another one is expected",
+        store.exchange_root("tree", None, Some(other), false).unwrap_err().is_unexpected(),
+    );
+    store.exchange_root("tree", Some(handle), Some(other), false)?;
+    for i in 0..40 {
+        store.set_root(format!("root{i}"), Some(handle), false)?;
+    }
+    let roots = store.roots()?;
+    tap.is("all roots", (roots.len(), roots.contains(&(b"tree".to_vec(), other))), (41, true));
+    for (name, _) in roots {
+        store.set_root(name, None, false)?;
+    }
+    tap.is("none is left", store.roots()?, vec![]);
+    tap.fails("a name that is too long", store.set_root([b'x'; 256], Some(handle), false), EINVAL);
+    tap.fails("a name with a zero", store.set_root("a\0b", Some(handle), false), EINVAL);
+    store.free(handle, Update::default())?;
+    store.free(other, Update::default()).map(|_| ())
+}
+
+/// Threads read one object while another replaces it: each sees bytes of one version.
+fn whole_for_all(store: &Store) -> Result<bool> {
+    let (handle, _) = store.alloc(&[0; 3000])?;
+    let over = AtomicBool::new(false);
+    let right = thread::scope(|scope| {
+        let readers: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| -> Result<bool> {
+                    let mut seen = 0u64;
+                    while !over.load(Ordering::Relaxed) || seen == 0 {
+                        let bytes = store.read(handle)?;
+                        let view = store.view(handle)?.copy();
+                        if [&bytes, &view].iter().any(|bytes| bytes.iter().any(|byte| *byte != bytes[0])) {
+                            return Ok(false);
+                        }
+                        seen += 1;
+                    }
+                    Ok(true)
+                })
+            })
+            .collect();
+        let changed: Result<()> = (0..STEPS).try_for_each(|i| {
+            store.replace(handle, &vec![i as u8; 3000 + i as usize % 1000], Update::default()).map(|_| ())
+        });
+        over.store(true, Ordering::Relaxed);
+        changed?;
+        let all: Result<Vec<bool>> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+        Ok::<bool, Error>(all?.into_iter().all(|right| right))
+    })?;
+    store.free(handle, Update::default())?;
+    Ok(right)
+}
+
+/// The example of Documentation/rust.rst.
+fn test_example(tap: &mut Tap, path: &str) {
+    let program = std::env::current_exe().expect("this program").with_file_name("examples/accounts");
+    let done = Command::new(program).arg(path).output().expect("the example");
+    let mut lines: Vec<_> = std::str::from_utf8(&done.stdout).expect("text").lines().collect();
+    lines.sort_unstable();
+    tap.is("the example", lines, vec!["alice has 70", "bob has 30"]);
+}
+
+fn run(tap: &mut Tap, name: &str, seed: u64) -> Result<()> {
+    let path = format!("/dev/{name}");
+    let store = Store::open(&path)?;
+    test_objects(tap, &store)?;
+    test_open(tap, &store, &path)?;
+    tap.ok("objects, changed at random", objects_right(&store, &mut Random(seed))?);
+    tap.ok("readers see whole objects", whole_for_all(&store)?);
+    test_groups(tap, &store)?;
+    test_roots(tap, &store)?;
+    test_tables(tap, &store, seed)?;
+    test_views(tap, &store, &format!("/sys/class/lsmem/{name}/limits/view_ms"))?;
+    test_example(tap, &path);
+    tap.is("no object is left", store.objects(None).count(), 0);
+    Ok(())
+}
+
+fn main() {
+    let name = std::env::args().nth(1).expect("usage: rust-store NAME");
+    let seed = std::env::var("LSMEM_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().expect("a clock").as_nanos() as u64);
+    let mut tap = Tap::default();
+    println!("# LSMEM_SEED={seed}");
+    let done = run(&mut tap, &name, seed | 1);
+    tap.is("no call fails that should not", done, Ok(()));
+    println!("1..{}", tap.count);
+    std::process::exit(i32::from(tap.failed > 0));
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+//! liblsmem.so.1 as it is: what lsmem.h declares of the calls that the crate uses.
+//!
+//! The structures and constants are written by hand; tests/layouts.rs compares them with the header.
+
+#![allow(non_camel_case_types, missing_docs)]
+
+use std::mem::{size_of, MaybeUninit};
+use std::os::raw::{c_char, c_int, c_uint, c_void};
+
+/// Size, and offset and size of each member, of a structure of C.
+#[doc(hidden)]
+pub struct Layout {
+    pub name: &'static str,
+    pub size: usize,
+    pub members: Vec<(&'static str, usize, usize)>,
+}
+
+fn size_behind<T>(_: *const T) -> usize {
+    size_of::<T>()
+}
+
+/// Declares structures, and lists their layouts.
+macro_rules! structures {
+    ($($(#[$attribute:meta])* struct $name:ident { $($member:ident: $kind:ty,)* })*) => {
+        $(
+            $(#[$attribute])*
+            #[repr(C)]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $name { $(pub $member: $kind,)* }
+        )*
+
+        #[doc(hidden)]
+        pub fn layouts() -> Vec<Layout> {
+            vec![$({
+                let whole = MaybeUninit::<$name>::uninit();
+                let base = whole.as_ptr();
+                Layout {
+                    name: stringify!($name),
+                    size: size_of::<$name>(),
+                    members: vec![$({
+                        // SAFETY: only the address of a member is taken.
+                        let member = unsafe { std::ptr::addr_of!((*base).$member) };
+                        (stringify!($member), member as usize - base as usize, size_behind(member))
+                    },)*],
+                }
+            },)*]
+        }
+    };
+}
+
+/// Declares constants, and lists their values.
+macro_rules! constants {
+    ($($name:ident: $kind:ty = $value:expr;)*) => {
+        $(pub const $name: $kind = $value;)*
+
+        #[doc(hidden)]
+        pub fn constants() -> Vec<(&'static str, i64)> {
+            vec![$((stringify!($name), $name as i64),)*]
+        }
+    };
+}
+
+constants! {
+    LSM_RDONLY: c_uint = 1 << 0;
+    LSM_NO_WINDOWS: c_uint = 1 << 1;
+    LSM_DURABLE: c_uint = 1 << 0;
+    LSM_EXPECT: c_uint = 1 << 1;
+    LSM_ATOMIC: c_uint = 1 << 3;
+    LSM_OLDER: c_uint = 1 << 14;
+    LSM_NEWER: c_uint = 1 << 15;
+    LSM_NEW: c_uint = 1 << 16;
+    LSM_OLD: c_uint = 1 << 17;
+    LSM_VIEW_PIECES: usize = 18;
+    LSM_ROOT_NAME: usize = 255;
+    LSM_KEY_MAX: usize = 65535;
+    LSMEM_OBJECT_MAX: usize = 1 << 20;
+    LSMEM_TABLES: u32 = 4096;
+    LSMEM_OP_ALLOC: u32 = 1;
+    LSMEM_OP_REPLACE: u32 = 3;
+    LSMEM_OP_FREE: u32 = 4;
+    ENOENT: c_int = 2;
+    EAGAIN: c_int = 11;
+    EEXIST: c_int = 17;
+    EINVAL: c_int = 22;
+    EILSEQ: c_int = 84;
+    ETIMEDOUT: c_int = 110;
+    ESTALE: c_int = 116;
+    ECANCELED: c_int = 125;
+}
+
+structures! {
+    #[derive(Default)]
+    struct lsm_object {
+        version: u64,
+        length: u32,
+        table: u32,
+        reserved: [u64; 2],
+    }
+    struct iovec {
+        iov_base: *mut c_void,
+        iov_len: usize,
+    }
+    struct lsm_view {
+        iov: [iovec; LSM_VIEW_PIECES],
+        nr: u32,
+        slot: u32,
+        object: lsm_object,
+        epoch: u64,
+        reserved: [u64; 2],
+    }
+    #[derive(Default)]
+    struct lsm_listed {
+        handle: u64,
+        object: lsm_object,
+    }
+    struct lsm_root {
+        handle: u64,
+        name: [c_char; LSM_ROOT_NAME + 1],
+        reserved: [u64; 1],
+    }
+    #[derive(Default)]
+    struct lsm_item {
+        handle: u64,
+        version: u64,
+        length: u32,
+        reserved: [u32; 3],
+    }
+    struct lsm_get {
+        key: *const c_void,
+        key_length: usize,
+        value: *mut c_void,
+        room: usize,
+        item: lsm_item,
+        result: isize,
+        flags: u32,
+        reserved: [u32; 3],
+    }
+    struct lsm_put {
+        key: *const c_void,
+        key_length: usize,
+        value: *const c_void,
+        length: usize,
+        flags: c_uint,
+        version: u64,
+        result: c_int,
+        reserved: [u32; 3],
+    }
+    #[derive(Default)]
+    struct lsm_table_stat {
+        items: u64,
+        index_bytes: u64,
+        evicted: u64,
+        reserved: [u64; 5],
+    }
+    #[derive(Default)]
+    struct lsmem_query {
+        size: u32,
+        flags: u32,
+        features: u64,
+        abi: u32,
+        kind: u32,
+        state: u32,
+        object_max: u32,
+        vector_max: u32,
+        group_max: u32,
+        capacity: u64,
+        handles_max: u64,
+        uuid: [u8; 16],
+    }
+    #[derive(Default)]
+    struct lsmem_op {
+        size: u32,
+        op: u32,
+        flags: u32,
+        result: i32,
+        handle: u64,
+        version: u64,
+        data: u64,
+        length: u32,
+        table: u32,
+        offset: u32,
+        object_length: u32,
+    }
+    #[derive(Default)]
+    struct lsmem_stat {
+        size: u32,
+        flags: u32,
+        capacity: u64,
+        live_bytes: u64,
+        seglets: u64,
+        free_seglets: u64,
+        handles_max: u64,
+        handles_used: u64,
+        segments: u64,
+        segments_cleaned: u64,
+        appended_bytes: u64,
+        relocated_bytes: u64,
+        durable_bytes: u64,
+        stalls: u64,
+        stall_ns: u64,
+        segments_compacted: u64,
+    }
+}
+
+/// An open store.
+#[repr(C)]
+pub struct lsm {
+    private: [u8; 0],
+}
+
+/// An open table.
+#[repr(C)]
+pub struct lsm_table {
+    private: [u8; 0],
+}
+
+extern "C" {
+    pub fn lsm_open(path: *const c_char, flags: c_uint, lsm: *mut *mut lsm) -> c_int;
+    pub fn lsm_close(lsm: *mut lsm);
+    pub fn lsm_fd(lsm: *const lsm) -> c_int;
+    pub fn lsm_query_sized(lsm: *mut lsm, query: *mut lsmem_query, size: usize) -> c_int;
+    pub fn lsm_stat_sized(lsm: *mut lsm, stat: *mut lsmem_stat, size: usize) -> c_int;
+    pub fn lsm_wait_active(store: *const c_char, timeout_ms: c_int) -> c_int;
+    pub fn lsm_strerror(error: c_int) -> *const c_char;
+    pub fn lsm_sync(lsm: *mut lsm, timeout_ms: u32) -> c_int;
+
+    pub fn lsm_alloc(
+        lsm: *mut lsm,
+        data: *const c_void,
+        length: usize,
+        flags: c_uint,
+        handle: *mut u64,
+        version: *mut u64,
+    ) -> c_int;
+    pub fn lsm_replace(
+        lsm: *mut lsm,
+        handle: u64,
+        data: *const c_void,
+        length: usize,
+        flags: c_uint,
+        version: *mut u64,
+    ) -> c_int;
+    pub fn lsm_free(lsm: *mut lsm, handle: u64, flags: c_uint, version: *mut u64) -> c_int;
+    pub fn lsm_read(
+        lsm: *mut lsm,
+        handle: u64,
+        data: *mut c_void,
+        length: usize,
+        offset: u32,
+        object: *mut lsm_object,
+    ) -> isize;
+    pub fn lsm_write(
+        lsm: *mut lsm,
+        handle: u64,
+        data: *const c_void,
+        length: usize,
+        offset: u32,
+        flags: c_uint,
+        version: *mut u64,
+    ) -> c_int;
+    pub fn lsm_append(
+        lsm: *mut lsm,
+        handle: u64,
+        data: *const c_void,
+        length: usize,
+        flags: c_uint,
+        offset: *mut u32,
+        version: *mut u64,
+    ) -> c_int;
+    pub fn lsm_view_begin(lsm: *mut lsm, handle: u64, view: *mut lsm_view) -> c_int;
+    pub fn lsm_view_end(lsm: *mut lsm, view: *mut lsm_view) -> c_int;
+    pub fn lsm_view_bound(lsm: *const lsm) -> c_int;
+    pub fn lsm_vector(lsm: *mut lsm, ops: *mut lsmem_op, nr: usize, flags: c_uint, done: *mut usize)
+        -> c_int;
+    pub fn lsm_next(
+        lsm: *mut lsm,
+        table: c_int,
+        cursor: *mut u64,
+        listed: *mut lsm_listed,
+        nr: usize,
+    ) -> isize;
+
+    pub fn lsm_root_set(
+        lsm: *mut lsm,
+        name: *const c_char,
+        handle: u64,
+        flags: c_uint,
+        expected: *const u64,
+    ) -> c_int;
+    pub fn lsm_root_get(lsm: *mut lsm, name: *const c_char, handle: *mut u64) -> c_int;
+    pub fn lsm_root_list(lsm: *mut lsm, roots: *mut lsm_root, nr: usize) -> isize;
+
+    pub fn lsm_table_open(lsm: *mut lsm, id: u32, flags: c_uint, table: *mut *mut lsm_table) -> c_int;
+    pub fn lsm_table_close(table: *mut lsm_table);
+    pub fn lsm_table_get(
+        table: *mut lsm_table,
+        key: *const c_void,
+        key_length: usize,
+        value: *mut c_void,
+        room: usize,
+        item: *mut lsm_item,
+    ) -> isize;
+    pub fn lsm_table_put(
+        table: *mut lsm_table,
+        key: *const c_void,
+        key_length: usize,
+        value: *const c_void,
+        length: usize,
+        flags: c_uint,
+        version: *mut u64,
+    ) -> c_int;
+    pub fn lsm_table_remove(
+        table: *mut lsm_table,
+        key: *const c_void,
+        key_length: usize,
+        flags: c_uint,
+        version: *mut u64,
+    ) -> c_int;
+    pub fn lsm_table_get_many(table: *mut lsm_table, gets: *mut lsm_get, nr: usize);
+    pub fn lsm_table_put_many(table: *mut lsm_table, puts: *mut lsm_put, nr: usize, flags: c_uint) -> c_int;
+    pub fn lsm_table_next(
+        table: *mut lsm_table,
+        cursor: *mut u64,
+        key: *mut c_void,
+        key_length: *mut usize,
+        value: *mut c_void,
+        room: usize,
+        item: *mut lsm_item,
+    ) -> c_int;
+    pub fn lsm_table_stat(table: *mut lsm_table, stat: *mut lsm_table_stat) -> c_int;
+    pub fn lsm_table_evict(table: *mut lsm_table, bytes: usize, evicted: *mut u64) -> isize;
+}
