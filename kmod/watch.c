@@ -121,12 +121,8 @@ void lsmem_ring_arm(struct lsmem_ring *ring)
  */
 u32 lsmem_ring_read(const struct lsmem_ring *ring, u64 cursor, struct lsmem_note *notes, u32 room, bool *lost)
 {
-	u64 ready = lsmem_ring_head(ring) - cursor;
-	u32 nr = min_t(u64, ready, room), i;
+	u32 nr = min_t(u64, lsmem_ring_head(ring) - cursor, room), i;
 
-	*lost = true;
-	if (ready > ring->entries)
-		return 0;
 	for (i = 0; i < nr; i++) {
 		const struct lsmem_note *note = &ring->notes[(cursor + i) & (ring->entries - 1)];
 
@@ -160,6 +156,17 @@ static void lsmem_watches_put(struct lsmem_watches *watches)
 	kfree(watches);
 }
 
+/* A grace period has passed since the last watcher went: no writer uses the ring. */
+static void lsmem_ring_end(struct work_struct *work)
+{
+	struct lsmem_ring *ring = container_of(to_rcu_work(work), struct lsmem_ring, end);
+	struct lsmem_watches *watches = ring->watches;
+
+	cancel_work_sync(&ring->wake);
+	kvfree(ring);
+	lsmem_watches_put(watches);
+}
+
 static struct lsmem_ring *lsmem_ring_make(struct lsmem_store *store, u32 table, u32 entries)
 {
 	struct lsmem_watches *watches = store->watches;
@@ -179,6 +186,7 @@ static struct lsmem_ring *lsmem_ring_make(struct lsmem_store *store, u32 table, 
 	ring->clock_base = store->clock_base;
 	init_waitqueue_head(&ring->wait);
 	INIT_WORK(&ring->wake, lsmem_ring_wake);
+	INIT_RCU_WORK(&ring->end, lsmem_ring_end);
 	spin_lock_init(&ring->lock);
 	ring->head = get_random_u64() >> 1 | 1;	/* is not 0 in this age */
 	ring->begun = ring->head;
@@ -223,7 +231,7 @@ struct lsmem_ring *lsmem_ring_get(struct lsmem_store *store, u32 table, u32 entr
  * lsmem_ring_put - undo lsmem_ring_get()
  * @ring: the caller's; the store may be gone
  *
- * Context: sleeps, for a grace period if it was the last.
+ * Context: sleeps.
  */
 void lsmem_ring_put(struct lsmem_ring *ring)
 {
@@ -238,12 +246,8 @@ void lsmem_ring_put(struct lsmem_ring *ring)
 			WRITE_ONCE(watches->handles->watched, NULL);
 	}
 	mutex_unlock(&watches->mutex);
-	if (!last)
-		return;
-	synchronize_rcu();	/* no writer uses it */
-	cancel_work_sync(&ring->wake);
-	kvfree(ring);
-	lsmem_watches_put(watches);
+	if (last)
+		queue_rcu_work(lsmem_watch_threads, &ring->end);
 }
 
 /* ---- The store ---------------------------------------------------------- */
@@ -312,9 +316,10 @@ int lsmem_watch_init(void)
 /**
  * lsmem_watch_exit - undo lsmem_watch_init()
  *
- * There is no watcher: each holds the module.
+ * There is no watcher, since each holds the module, but rings may still wait for their ends.
  */
 void lsmem_watch_exit(void)
 {
+	rcu_barrier();
 	destroy_workqueue(lsmem_watch_threads);
 }

@@ -49,6 +49,7 @@ struct lsmem_watches {
  * @clock_base: as the store's
  * @wait: watchers that wait for notes
  * @wake: wakes them
+ * @end: frees the ring when no writer uses it
  * @lock: of writers; held from the exchange of a word until it is noted
  * @begun: as @head, but raised before the note is written
  * @head: sequence number of the next note; begins anywhere, so that a cursor of another ring is not taken for one of
@@ -67,6 +68,7 @@ struct lsmem_ring {
 	u64 clock_base;
 	wait_queue_head_t wait;
 	struct work_struct wake;
+	struct rcu_work end;
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	u64 begun;
 	u64 head;

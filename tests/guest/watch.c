@@ -150,7 +150,7 @@ TEST_F(watch, each_way)
 		EXPECT_TRUE(note_is(&self->notes[i / 2], LSMEM_NOTE_NEW, ops[i].handle, ops[i].version, 0));
 	ASSERT_EQ(0, lsm_alloc(lsm, "x", 1, 0, &stale, NULL));
 	ASSERT_EQ(0, lsm_free(lsm, stale, 0, NULL));
-	/* Some that are replaced twice, some that fail, some that are freed. */
+	/* Some that are replaced twice, in one span, some that fail, some that are freed. */
 	for (i = 0; i < ROOM; i++) {
 		uint64_t handle = ops[i].handle;
 
@@ -159,7 +159,7 @@ TEST_F(watch, each_way)
 		else if (i % 8 == 5)
 			ops[i] = lsm_op_free(handle, 0, 0);
 		else
-			ops[i] = lsm_op_replace(i % 8 == 7 && i > 8 ? ops[i - 6].handle : handle, bytes, 3, 0, 0);
+			ops[i] = lsm_op_replace(i % 8 == 1 && i > 8 ? ops[i - 2].handle : handle, bytes, 3, 0, 0);
 	}
 	ASSERT_EQ(0, lsm_vector(lsm, ops, ROOM, 0, &done));
 	got = lsm_watch_read(fd, self->notes, ROOM);
@@ -674,6 +674,182 @@ TEST_F_TIMEOUT(watch, hundred, SECONDS)
 		EXPECT_EQ(0, close(sleepers[i].fd));
 	}
 	EXPECT_EQ(handle, all[0][ROOM - 1].handle);
+}
+
+/* ---- Groups ------------------------------------------------------------------------- */
+
+#define LAST		(LSMEM_WATCH_TABLES - 1)
+#define EACH		4u	/* objects of each table before it */
+#define LARGEST		(LAST * EACH + 2)
+
+/*
+ * Groups of objects of all tables that can be watched: those of the last table are noted last.  They are an object, and a
+ * new one at a reserved index, whose next handle is known before it is made.
+ */
+struct wide {
+	struct store *store;
+	int fds[LSMEM_WATCH_TABLES];
+	uint64_t handles[LAST * EACH];
+	_Atomic uint64_t object;
+	_Atomic uint64_t next;
+	struct lsmem_op ops[LARGEST];
+	atomic_bool stop;
+	pthread_t thread;
+	atomic_uint lost;
+	uint64_t since;
+	int ret;
+};
+
+static int wide_begin(struct wide *wide, struct store *store, uint32_t entries)
+{
+	uint64_t handle;
+	uint32_t i;
+	int ret = 0;
+
+	memset(wide, 0, sizeof(*wide));
+	wide->store = store;
+	for (i = 0; i < LAST * EACH && !ret; i++)
+		ret = lsm_alloc(store->lsm, "x", 1, LSM_TABLE(i / EACH), &wide->handles[i], NULL);
+	for (i = 0; i <= LAST && !ret; i++) {
+		wide->fds[i] = lsm_watch_open(store->lsm, i, i < LAST ? 1 : entries, 0, LSM_NONBLOCK);
+		ret = wide->fds[i] < 0 ? wide->fds[i] : 0;
+	}
+	if (!ret)
+		ret = lsm_alloc(store->lsm, "x", 1, LSM_TABLE(LAST), &handle, NULL);
+	wide->object = handle;
+	wide->next = lsmem_handle_make(HANDLES, 1);
+	return ret;
+}
+
+/* Make a group.  Returns 0 or a negative errno; -EEXIST: the new object of the last group is there. */
+static int wide_group(struct wide *wide)
+{
+	uint32_t i;
+
+	for (i = 0; i < LAST * EACH; i++)
+		wide->ops[i] = lsm_op_replace(wide->handles[i], "y", 1, 0, 0);
+	wide->ops[i++] = lsm_op_replace(wide->object, "y", 1, 0, 0);
+	wide->ops[i] = lsm_op_alloc("y", 1, LSM_TABLE(LAST));
+	wide->ops[i].flags = LSMEM_OPF_INDEX;
+	wide->ops[i].handle = HANDLES;
+	return lsm_vector(wide->store->lsm, wide->ops, LARGEST, LSM_ATOMIC, NULL);
+}
+
+static void wide_end(struct wide *wide)
+{
+	uint32_t i;
+
+	for (i = 0; i <= LAST; i++)
+		close(wide->fds[i]);
+}
+
+/* Change what the group has changed as soon as it can be, and free the new object. */
+static void *change_behind(void *argument)
+{
+	struct wide *wide = argument;
+
+	while (!atomic_load(&wide->stop) && !wide->ret) {
+		uint64_t next = atomic_load(&wide->next);
+		int ret = lsm_replace(wide->store->lsm, next, "z", 1, 0, NULL);
+
+		if (!ret)
+			ret = lsm_free(wide->store->lsm, next, 0, NULL);
+		if (ret && ret != -ENOENT && ret != -ESTALE)
+			wide->ret = ret;
+		ret = lsm_replace(wide->store->lsm, wide->object, "z", 1, 0, NULL);
+		if (ret)
+			wide->ret = ret;
+	}
+	return NULL;
+}
+
+/* What a group has changed, and another client changes then, is noted in that order. */
+TEST_F_TIMEOUT(watch, group_before_what_follows, SECONDS)
+{
+	static struct lsmem_note notes[1024];
+	uint64_t versions[2] = { }, handle = 0, rounds = 0, busy = 0;
+	static struct wide wide;
+	ssize_t nr, i;
+	int ret;
+
+	ASSERT_EQ(0, wide_begin(&wide, &self->store, LSMEM_WATCH_ENTRIES));
+	ASSERT_EQ(0, pthread_create(&wide.thread, NULL, change_behind, &wide));
+	while (rounds < test_scaled(300) && !wide.ret) {
+		ret = wide_group(&wide);
+		if (!ret) {
+			rounds++;
+			handle = wide.ops[LARGEST - 1].handle;
+			atomic_store(&wide.next, lsmem_handle_make(HANDLES, lsmem_handle_generation(handle) + 1));
+			/* The changer may have missed it. */
+			lsm_free(self->store.lsm, handle, 0, NULL);
+		} else {
+			ASSERT_TRUE(ret == -EEXIST || ret == -EBUSY) TH_LOG("%s", lsm_strerror(ret));
+			busy++;
+		}
+		while ((nr = lsm_watch_read(wide.fds[LAST], notes, 1024)) > 0) {
+			for (i = 0; i < nr; i++) {
+				bool fresh = lsmem_handle_index(notes[i].handle) == HANDLES;
+
+				ASSERT_NE(LSMEM_NOTE_LOST, notes[i].kind);
+				if (fresh && notes[i].kind == LSMEM_NOTE_NEW)
+					handle = notes[i].handle;
+				else if (fresh)
+					ASSERT_EQ(handle, notes[i].handle);
+				ASSERT_LT(versions[fresh], notes[i].version);
+				versions[fresh] = notes[i].version;
+			}
+		}
+	}
+	atomic_store(&wide.stop, true);
+	ASSERT_EQ(0, pthread_join(wide.thread, NULL));
+	EXPECT_EQ(0, wide.ret);
+	TH_LOG("%llu groups, %llu refused", (unsigned long long)rounds, (unsigned long long)busy);
+	wide_end(&wide);
+}
+
+/* Read all the time; a ring of one note loses one of each group's two, unless it is read in between. */
+static void *read_behind(void *argument)
+{
+	struct wide *wide = argument;
+	struct lsmem_note note;
+
+	while (!atomic_load(&wide->stop)) {
+		if (lsm_watch_read(wide->fds[LAST], &note, 1) != 1)
+			continue;
+		if (note.kind == LSMEM_NOTE_LOST)
+			wide->since = note.version;
+		if (note.kind == LSMEM_NOTE_LOST || !(note.flags & LSMEM_NOTE_MORE))
+			atomic_fetch_add(&wide->lost, 1);
+	}
+	return NULL;
+}
+
+/* The version that a watcher is told was that before the group, although it found nothing while the group was made. */
+TEST_F_TIMEOUT(watch, lost_while_a_group_is_made, SECONDS)
+{
+	static struct wide wide;
+	uint64_t rounds, end;
+
+	ASSERT_EQ(0, wide_begin(&wide, &self->store, 1));
+	ASSERT_EQ(1, lsm_watch_read(wide.fds[LAST], self->notes, ROOM));
+	ASSERT_EQ(0, pthread_create(&wide.thread, NULL, read_behind, &wide));
+	for (rounds = 0; rounds < test_scaled(200); rounds++) {
+		wide.since = 0;
+		atomic_store(&wide.lost, 0);
+		ASSERT_EQ(0, wide_group(&wide));
+		for (end = now_ms() + test_limit(10000); !atomic_load(&wide.lost) && now_ms() < end;)
+			sched_yield();
+		ASSERT_LT(0, atomic_load(&wide.lost));
+		ASSERT_GT(wide.ops[0].version, wide.since);
+		atomic_store(&wide.lost, 0);
+		ASSERT_EQ(0, lsm_free(self->store.lsm, wide.ops[LARGEST - 1].handle, 0, NULL));
+		for (end = now_ms() + test_limit(10000); !atomic_load(&wide.lost) && now_ms() < end;)
+			sched_yield();
+		ASSERT_LT(0, atomic_load(&wide.lost));
+	}
+	atomic_store(&wide.stop, true);
+	ASSERT_EQ(0, pthread_join(wide.thread, NULL));
+	wide_end(&wide);
 }
 
 /* ---- Tables with keys --------------------------------------------------------------- */
