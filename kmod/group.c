@@ -12,6 +12,7 @@
  *	copy	all payloads
  *	hold	all objects, look at each again, and admit what it needs by now
  *	publish	stamp each entry, exchange its word
+ *	note	the changes in watched tables (watch.c)
  *	commit	all entries at once
  *
  * Until the last object is held, every error undoes all.  From then on nothing can fail.
@@ -33,7 +34,7 @@
  *
  * Readers of a running system see the changes one after the other, in their order; a snapshot has all or none.
  *
- * Locks: tier.evicting and the held bits, for at most 2 * LSMEM_GROUP_MAX exchanges.
+ * Locks: tier.evicting and the held bits, for at most 2 * LSMEM_GROUP_MAX exchanges, and LSMEM_GROUP_MAX notes.
  */
 #include <linux/slab.h>
 #include <linux/sort.h>
