@@ -33,6 +33,7 @@
 #include "span.h"
 #include "store.h"
 #include "uring.h"
+#include "watcher.h"
 #include "window.h"
 
 #ifdef CONFIG_IO_URING
@@ -670,7 +671,7 @@ static long lsmem_ioctl_query(void *context, void *arg)
 	*query = (struct lsmem_query){
 		.size = query->size,
 		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS | LSMEM_FEATURE_ATOMIC |
-			    LSMEM_FEATURE_POLL |
+			    LSMEM_FEATURE_POLL | LSMEM_FEATURE_WATCH |
 			    (lsmem_pages_there() ? LSMEM_FEATURE_PAGES : 0) |
 			    (store->durable ? LSMEM_FEATURE_DURABLE : 0) |
 			    (store->tier.on ? LSMEM_FEATURE_TIER : LSMEM_FEATURE_SNAPSHOT) |
@@ -739,6 +740,13 @@ static long lsmem_ioctl_shared(void *context, void *arg)
 	return call->nowait ? -LSMEM_EWAIT : lsmem_shared_ioctl(call->store, call->mode, arg);
 }
 
+static long lsmem_ioctl_watch(void *context, void *arg)
+{
+	struct lsmem_call *call = context;
+
+	return call->nowait ? -LSMEM_EWAIT : lsmem_watcher_ioctl(call->store, call->mode, arg);
+}
+
 static const struct lsmem_ioctl lsmem_ioctls[] = {
 	LSMEM_IOCTL(LSMEM_IOC_QUERY, struct lsmem_query, LSMEM_QUERY_SIZE_VER0,
 		    lsmem_ioctl_query),
@@ -762,6 +770,8 @@ static const struct lsmem_ioctl lsmem_ioctls[] = {
 		    lsmem_ioctl_snapshot),
 	LSMEM_IOCTL(LSMEM_IOC_SHARED, struct lsmem_shared, LSMEM_SHARED_SIZE_VER0,
 		    lsmem_ioctl_shared),
+	LSMEM_IOCTL(LSMEM_IOC_WATCH, struct lsmem_watch, LSMEM_WATCH_SIZE_VER0,
+		    lsmem_ioctl_watch),
 };
 
 static long lsmem_chardev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)

@@ -12,6 +12,7 @@
  *	copy	all payloads
  *	hold	all objects, look at each again, and admit what it needs by now
  *	publish	stamp each entry, exchange its word
+ *	note	the changes in watched tables (watch.c)
  *	commit	all entries at once
  *
  * Until the last object is held, every error undoes all.  From then on nothing can fail.
@@ -33,7 +34,7 @@
  *
  * Readers of a running system see the changes one after the other, in their order; a snapshot has all or none.
  *
- * Locks: tier.evicting and the held bits, for at most 2 * LSMEM_GROUP_MAX exchanges.
+ * Locks: tier.evicting and the held bits, for at most 2 * LSMEM_GROUP_MAX exchanges, and LSMEM_GROUP_MAX notes.
  */
 #include <linux/slab.h>
 #include <linux/sort.h>
@@ -47,6 +48,7 @@
 #include "log.h"
 #include "object.h"
 #include "store.h"
+#include "watch.h"
 
 /**
  * struct lsmem_group - a group
@@ -160,6 +162,7 @@ static int lsmem_group_plan(struct lsmem_store *store, struct lsmem_group *group
 
 		change->old = 0;
 		change->before = 0;
+		change->noted = false;
 		change->size = change->op != LSMEM_OP_FREE || store->durable ?
 			       lsmem_entry_size(change->length) : 0;
 		if (change->op != LSMEM_OP_ALLOC) {
@@ -253,9 +256,9 @@ static int lsmem_group_hold(struct lsmem_store *store, struct lsmem_group *group
 	u64 held = 0;
 	int ret;
 
+	/* New objects, too: until they are noted. */
 	for (i = 0; i < group->nr; i++)
-		if (group->changes[i].op != LSMEM_OP_ALLOC)
-			held |= lsmem_hold_bit(lsmem_handle_index(group->changes[i].handle));
+		held |= lsmem_hold_bit(lsmem_handle_index(group->changes[i].handle));
 	/* Before the exchanges, which are fully ordered: who sees one of them sees the bits. */
 	WRITE_ONCE(store->handles.held, held);
 	for (i = 0; i < group->nr; i++) {
@@ -476,6 +479,37 @@ static void lsmem_group_publish(struct lsmem_store *store, struct lsmem_group *g
 	lsmem_count(store, replaced, replaced);
 }
 
+static void lsmem_group_note_one(struct lsmem_ring *ring, struct lsmem_change *change, u32 flags)
+{
+	u32 kind = change->op == LSMEM_OP_ALLOC ? LSMEM_NOTE_NEW :
+		   change->op == LSMEM_OP_REPLACE ? LSMEM_NOTE_REPLACED : LSMEM_NOTE_FREED;
+
+	lsmem_watch_note(ring, change->handle, change->version, kind, flags);
+	change->noted = true;
+}
+
+/* Note the changes, which are made: those of a table beside each other.  The objects are still held. */
+static void lsmem_group_note(struct lsmem_store *store, struct lsmem_group *group)
+{
+	u32 i, j;
+
+	for (i = 0; i < group->nr && READ_ONCE(store->handles.watched); i++) {
+		struct lsmem_change *last = &group->changes[i];
+		struct lsmem_ring *ring = last->noted ? NULL : lsmem_watch_begin(&store->handles, last->table);
+
+		if (!ring)
+			continue;
+		for (j = i + 1; j < group->nr; j++) {
+			if (group->changes[j].table != last->table)
+				continue;
+			lsmem_group_note_one(ring, last, LSMEM_NOTE_MORE);
+			last = &group->changes[j];
+		}
+		lsmem_group_note_one(ring, last, 0);
+		lsmem_watch_unlock(ring);
+	}
+}
+
 /* Hold all objects, and change them. Returns as lsmem_group_hold(). */
 static int lsmem_group_make(struct lsmem_store *store, struct lsmem_group *group)
 {
@@ -484,8 +518,10 @@ static int lsmem_group_make(struct lsmem_store *store, struct lsmem_group *group
 	write_lock(&store->tier.evicting);
 	rcu_read_lock();
 	ret = lsmem_group_hold(store, group);
-	if (!ret)
+	if (!ret) {
 		lsmem_group_publish(store, group);
+		lsmem_group_note(store, group);
+	}
 	lsmem_group_let_go(store);
 	rcu_read_unlock();
 	write_unlock(&store->tier.evicting);

@@ -26,6 +26,7 @@ struct lsmem_store;
  * @expect: only if @version is current; not LSMEM_OP_ALLOC
  * @settle: changes that follow must not survive a crash that the group does not
  * @version: in: if @expect; out: the new version, or, with -EILSEQ, the present one
+ * @noted: watchers of its table will be told
  * @result: out: 0, or why the group was not made
  * @size: bytes of its entry, 0: it needs none
  * @offset: of its entry in the segment
@@ -42,6 +43,7 @@ struct lsmem_change {
 	u32 length;
 	bool expect;
 	bool settle;
+	bool noted;
 	int result;
 	u64 version;
 	u32 size;

@@ -16,6 +16,7 @@
 #include "seglet.h"
 
 struct lsmem_store;
+struct lsmem_watches;
 
 #define LSMEM_CUT_CHOOSING	U64_MAX
 #define LSMEM_UNSETTLED_BITS	10	/* of lsmem_handles.unsettled */
@@ -53,6 +54,7 @@ struct lsmem_unsettled {
  * @aside: indices that are used up or set aside
  * @used: indices that are in use
  * @unsettled: durable stores, from the first group of a client on: by a hash of indices
+ * @watched: the tables of which changes are noted, or NULL: none (watch.c)
  * @held: of the objects that a group is about to change (group.c), a bit each: lsmem_hold_bit(); 0: none
  *
  * No lock: words are exchanged as a whole; @era and @floor are set before the store is
@@ -75,6 +77,7 @@ struct lsmem_handles {
 	atomic64_t aside;
 	struct percpu_counter used;
 	struct lsmem_unsettled *unsettled;
+	struct lsmem_watches *watched;
 	/* Read by each change, and written by groups: on a line of its own. */
 	u64 held ____cacheline_aligned_in_smp;
 };

@@ -15,6 +15,7 @@
  *	space.c, snapshot.c, log.c		waiting for space, snapshots of scans, appending
  *	epoch.c				views of user space
  *	cache.c, near.c, fetch.c		from backups into memory
+ *	watch.c					notes of changes
  *	object.c, span.c			changes
  *	durable.c				waiting until they are durable
  *	group.c, atomic.c			several changes, all or none
@@ -28,6 +29,7 @@
  *	buffer.c, pages.c, pagefs.c	ranges of pages, as files
  *	frozen.c				the descriptor of a snapshot
  *	shared.c				memory that clients share
+ *	watcher.c				the descriptor that reads notes
  *	uring.c				commands of io_uring
  *	activate.c, load.c, repl.c		the daemon: recovery, and the stream
  *	chardev.c, sysfs.c, debugfs.c	interfaces of one store
@@ -48,6 +50,7 @@
 #include "snapshot.h"
 #include "store.h"
 #include "uring.h"
+#include "watch.h"
 
 static unsigned int object_mb;
 module_param(object_mb, uint, 0444);
@@ -93,9 +96,12 @@ static int __init lsmem_init(void)
 	ret = lsmem_snapshots_init();
 	if (ret)
 		goto err_near;
-	ret = lsmem_stores_init();
+	ret = lsmem_watch_init();
 	if (ret)
 		goto err_snapshots;
+	ret = lsmem_stores_init();
+	if (ret)
+		goto err_watch;
 	ret = lsmem_block_init();
 	if (ret)
 		goto err_stores;
@@ -109,6 +115,8 @@ err_block:
 	lsmem_block_exit();
 err_stores:
 	lsmem_stores_exit();
+err_watch:
+	lsmem_watch_exit();
 err_snapshots:
 	lsmem_snapshots_exit();
 err_near:
@@ -127,6 +135,7 @@ static void __exit lsmem_exit(void)
 	lsmem_control_exit();
 	lsmem_stores_exit();
 	lsmem_block_exit();
+	lsmem_watch_exit();
 	lsmem_snapshots_exit();
 	lsmem_near_exit();
 	lsmem_pages_exit();

@@ -33,6 +33,7 @@
 #include "policy.h"
 #include "store.h"
 #include "trace.h"
+#include "watch.h"
 
 #define LSMEM_FAULT_TRIES	3	/* before a bounce buffer is used */
 
@@ -308,6 +309,7 @@ int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct ls
 	u32 size = lsmem_entry_size(op->length), pcrc;
 	struct lsmem_append ap;
 	struct lsmem_handle *h;
+	struct lsmem_ring *ring;
 	u64 handle, version;
 	int ret;
 
@@ -330,7 +332,9 @@ int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct ls
 	version = lsmem_handle_version(store, 0);
 	lsmem_object_stamp(store, &ap, handle, version, op->length, 0, op->table, pcrc);
 	lsmem_entry_alive(&ap);
+	ring = lsmem_watch_begin(&store->handles, op->table);
 	lsmem_word_publish(&store->handles, h, ap.position);
+	lsmem_watch_end(ring, true, handle, version, LSMEM_NOTE_NEW);
 	lsmem_place_set(place, &ap);
 	lsmem_append_commit(store, &ap);
 	op->handle = handle;
@@ -355,8 +359,10 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 	struct lsmem_source source = { .user = u64_to_user_ptr(op->data) };
 	u32 size = lsmem_entry_size(op->length), admitted = 0, old, pcrc;
 	struct lsmem_append ap;
+	struct lsmem_ring *ring;
 	struct lsmem_look look;
 	u64 version;
+	bool done;
 	int ret;
 
 	ret = lsmem_handle_find(store, op->handle, &look.h);
@@ -390,8 +396,10 @@ int lsmem_object_replace(struct lsmem_store *store, struct lsmem_op *op, struct 
 		version = lsmem_handle_version(store, look.version);
 		lsmem_object_stamp(store, &ap, op->handle, version, op->length,
 				   lsmem_look_interval(&look, version), look.table, pcrc);
-	} while (!lsmem_word_change(&store->handles, look.h, look.word,
-				    lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position), version));
+		ring = lsmem_watch_begin(&store->handles, look.table);
+		done = lsmem_word_change(&store->handles, look.h, look.word,
+					 lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position), version);
+	} while (!lsmem_watch_end(ring, done, op->handle, version, LSMEM_NOTE_REPLACED));
 	lsmem_entry_alive(&ap);
 	lsmem_entry_dead(store, lsmem_word_position(look.word), old);
 	rcu_read_unlock();
@@ -416,8 +424,10 @@ err_admit:
 int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place)
 {
 	struct lsmem_append ap;
+	struct lsmem_ring *ring;
 	struct lsmem_look look;
 	u64 version;
+	bool done;
 	u32 old;
 	int ret;
 
@@ -448,9 +458,11 @@ int lsmem_object_free(struct lsmem_store *store, struct lsmem_op *op, struct lsm
 		version = lsmem_handle_version(store, look.version);
 		if (store->durable)
 			lsmem_tombstone_stamp(store, &ap, op->handle, version, look.table);
-	} while (!lsmem_word_change(&store->handles, look.h, look.word,
-				    lsmem_word_next(look.word, LSMEM_WORD_BUSY,
-						    lsmem_handle_generation(op->handle)), version));
+		ring = lsmem_watch_begin(&store->handles, look.table);
+		done = lsmem_word_change(&store->handles, look.h, look.word,
+					 lsmem_word_next(look.word, LSMEM_WORD_BUSY,
+							 lsmem_handle_generation(op->handle)), version);
+	} while (!lsmem_watch_end(ring, done, op->handle, version, LSMEM_NOTE_FREED));
 	old = lsmem_entry_size(look.length);
 	lsmem_entry_dead(store, lsmem_word_position(look.word), old);
 	rcu_read_unlock();

@@ -35,6 +35,7 @@
 #include "span.h"
 #include "store.h"
 #include "trace.h"
+#include "watch.h"
 
 /**
  * struct lsmem_span - a span, on its caller's stack
@@ -248,14 +249,31 @@ static void lsmem_span_alloc(struct lsmem_store *store, struct lsmem_span *span,
 	struct lsmem_append ap = lsmem_span_entry(span, i);
 	struct lsmem_op *op = &span->ops[i];
 	struct lsmem_handle *h = &store->handles.table[lsmem_handle_index(op->handle)];
+	struct lsmem_ring *ring;
 
 	lsmem_object_stamp(store, &ap, op->handle, version, op->length, 0, op->table,
 			   span->crcs[i]);
+	ring = lsmem_watch_begin(&store->handles, op->table);
 	/* Pairs with lsmem_look() and with clients: the entry is whole. */
 	smp_store_release(&h->word, lsmem_word_next(h->word, LSMEM_WORD_LIVE, ap.position));
+	lsmem_watch_end(ring, true, op->handle, version, LSMEM_NOTE_NEW);
 	span->growth += ap.size;
 	span->live += ap.size;
 	op->version = version;
+}
+
+/* Exchange the word of an object that is replaced, whose entry is stamped. */
+static bool lsmem_span_swap(struct lsmem_store *store, const struct lsmem_append *ap, const struct lsmem_op *op,
+			    u64 word)
+{
+	struct lsmem_handle *h = lsmem_handle_at(&store->handles, lsmem_handle_index(op->handle));
+	struct lsmem_ring *ring;
+	bool done;
+
+	ring = lsmem_watch_begin(&store->handles,
+				 lsmem_entry_table(lsmem_segment_at(store, ap->segment, ap->offset)));
+	done = lsmem_word_swap(h, word, lsmem_word_next(word, LSMEM_WORD_LIVE, ap->position));
+	return lsmem_watch_end(ring, done, op->handle, op->version, LSMEM_NOTE_REPLACED);
 }
 
 /* Replace an object whose entry is not stamped, or no more right. As lsmem_object_replace(). */
@@ -266,7 +284,6 @@ static int lsmem_span_retry(struct lsmem_store *store, struct lsmem_span *span, 
 	struct lsmem_look look = {
 		.h = lsmem_handle_at(&store->handles, lsmem_handle_index(op->handle)),
 	};
-	u64 version;
 	int ret;
 
 	do {
@@ -278,13 +295,11 @@ static int lsmem_span_retry(struct lsmem_store *store, struct lsmem_span *span, 
 				     &span->admitted);
 		if (ret)
 			return ret;
-		version = lsmem_version_after(&store->handles, now, look.version);
-		lsmem_object_stamp(store, &ap, op->handle, version, op->length,
-				   lsmem_look_interval(&look, version), look.table, span->crcs[i]);
-	} while (!lsmem_word_swap(look.h, look.word,
-				  lsmem_word_next(look.word, LSMEM_WORD_LIVE, ap.position)));
+		op->version = lsmem_version_after(&store->handles, now, look.version);
+		lsmem_object_stamp(store, &ap, op->handle, op->version, op->length,
+				   lsmem_look_interval(&look, op->version), look.table, span->crcs[i]);
+	} while (!lsmem_span_swap(store, &ap, op, look.word));
 	span->words[i] = look.word;
-	op->version = version;
 	return 0;
 }
 
@@ -292,13 +307,10 @@ static int lsmem_span_retry(struct lsmem_store *store, struct lsmem_span *span, 
 static int lsmem_span_replace(struct lsmem_store *store, struct lsmem_span *span, u32 i, u64 now)
 {
 	struct lsmem_append ap = lsmem_span_entry(span, i);
-	struct lsmem_handle *h = lsmem_handle_at(&store->handles,
-						 lsmem_handle_index(span->ops[i].handle));
 	u64 word = span->words[i];
 	int ret;
 
-	if (!word ||
-	    !lsmem_word_swap(h, word, lsmem_word_next(word, LSMEM_WORD_LIVE, ap.position))) {
+	if (!word || !lsmem_span_swap(store, &ap, &span->ops[i], word)) {
 		ret = lsmem_span_retry(store, span, i, now);
 		if (ret)
 			return ret;

@@ -35,6 +35,7 @@
 #include "sizes.h"
 #include "store.h"
 #include "sysfs.h"
+#include "watch.h"
 #include "window.h"
 
 #define LSMEM_MINORS		256
@@ -97,6 +98,7 @@ static void lsmem_store_device_release(struct device *dev)
 	struct lsmem_store *store = container_of(dev, struct lsmem_store, dev);
 
 	lsmem_shared_destroy(store);
+	lsmem_watches_destroy(store);
 	lsmem_window_destroy(store);
 	lsmem_fetches_destroy(store);
 	lsmem_tier_destroy(store);
@@ -223,6 +225,9 @@ static int lsmem_store_tables(struct lsmem_store *store, const struct lsmem_size
 	ret = percpu_counter_init(&store->live, 0, GFP_KERNEL);
 	if (!ret)
 		ret = percpu_counter_init(&store->handles.used, 0, GFP_KERNEL);
+	if (ret)
+		return ret;
+	ret = lsmem_watches_init(store);
 	if (ret)
 		return ret;
 	store->counters = alloc_percpu(struct lsmem_counters);
@@ -428,6 +433,7 @@ static void lsmem_store_end(struct lsmem_store *store)
 	wake_up_all(&store->repl.acks);
 	lsmem_store_rest(store);
 	lsmem_parks_stop(store);
+	lsmem_watches_end(store);
 	lsmem_store_hide(store);
 	put_device(&store->dev);
 	if (held)

@@ -36,6 +36,7 @@
 #include "space.h"
 
 struct gendisk;
+struct lsmem_watches;
 
 #define LSMEM_GIVEN_BYTES	32	/* a given name and its terminating zero */
 
@@ -71,6 +72,9 @@ struct gendisk;
  *	              snapshots.lock	what snapshots keep back (snapshot.c)
  *	                seglets.lock	free seglets (seglet.c)
  *
+ * Under tier.evicting, and in an append, a change takes ring->lock (watch.c), and under that only the lock of a chunk
+ * of a snapshot's copy (livemap.c).  watches->mutex (watch.c) and watcher->mutex (watcher.c) are taken with none held;
+ * user memory is accessed under the latter.
  * snapshots.cutting (snapshot.c) is taken with none of them held, and of them only snapshots.lock under it.
  *
  * No user memory is accessed under a spinlock or store->mutex.  The copies of NEXT, ACK, LOAD and
@@ -118,6 +122,7 @@ struct gendisk;
  * @nears: the drive that is read without the daemon (near.c)
  * @buffers: its page buffers (buffer.c)
  * @shared: memory that its clients share, files by id (shared.c)
+ * @watches: which tables are watched (watch.c)
  * @dev: its device, which counts references to the store
  * @cdev: of an object store
  * @disk: of a block store, while it is active; see lsmem_store_give()
@@ -171,6 +176,7 @@ struct lsmem_store {
 	struct lsmem_nears nears;
 	struct lsmem_buffers buffers;
 	struct xarray shared;
+	struct lsmem_watches *watches;
 
 	struct device dev;
 	struct cdev cdev;

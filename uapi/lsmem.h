@@ -56,6 +56,7 @@ enum lsmem_store_state {
 #define LSMEM_FEATURE_INDEX	(1ull << 8)	/* LSMEM_OPF_INDEX */
 #define LSMEM_FEATURE_SHARED	(1ull << 9)	/* LSMEM_IOC_SHARED */
 #define LSMEM_FEATURE_POLL	(1ull << 10)	/* poll() waits until the store is active */
+#define LSMEM_FEATURE_WATCH	(1ull << 11)	/* LSMEM_IOC_WATCH */
 
 /**
  * struct lsmem_query - LSMEM_IOC_QUERY: features and limits of kernel and store
@@ -398,6 +399,80 @@ struct lsmem_shared {
 
 #define LSMEM_SHARED_SIZE_VER0 24
 
+/* lsmem_watch.flags */
+#define LSMEM_WATCH_NONBLOCK	(1u << 0)	/* read() returns EAGAIN instead of waiting: O_NONBLOCK of @fd */
+#define LSMEM_WATCH_EVENTFD	(1u << 1)	/* there is an @eventfd */
+
+#define LSMEM_WATCH_ENTRIES	65536u		/* most notes that are kept for a table */
+#define LSMEM_WATCH_TABLES	64u		/* tables of a store that can be watched at a time */
+
+/**
+ * struct lsmem_watch - LSMEM_IOC_WATCH: be told which objects of a table change
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: LSMEM_WATCH_*
+ * @table: id, below 4096
+ * @entries: in: notes that are kept, a power of two up to LSMEM_WATCH_ENTRIES, 0: 1024; out: as the first
+ *	watcher of the table has chosen
+ * @cursor: in: 0: changes from now on; else go on behind the note, of any watcher of this table, that has this
+ *	cursor; out: where @fd begins
+ * @eventfd: with LSMEM_WATCH_EVENTFD: an eventfd to which 1 is added when @fd becomes readable; else 0
+ * @fd: in: 0; out: a descriptor for read() and poll(); it is closed by execve()
+ *
+ * read() returns as many struct lsmem_note as there are and the buffer has room for (EINVAL: for none), and waits for
+ * the first; it is interrupted by signals.  EAGAIN: LSMEM_WATCH_NONBLOCK, and there is none.  An edge of epoll and the
+ * eventfd announce a first change: then read until there are no more.
+ *
+ * A change by a call that begins after this one has returned is told.  The descriptor does not keep the store from
+ * being destroyed: then read() returns 0 when all has been read, and poll() POLLHUP.  The notes are charged to
+ * the memory cgroup of the first watcher of the table, and go with the last.
+ *
+ * EBADF: the store was not opened for reading, or @eventfd is none.  EINVAL: also @eventfd is no eventfd.  EBUSY:
+ * LSMEM_WATCH_TABLES tables are watched.  ENOMEM.  EMFILE, ENFILE: no descriptor.  EOPNOTSUPP: not an object store.
+ */
+struct lsmem_watch {
+	__u32 size;
+	__u32 flags;
+	__u32 table;
+	__u32 entries;
+	__u64 cursor;
+	__s32 eventfd;
+	__s32 fd;
+};
+
+#define LSMEM_WATCH_SIZE_VER0	32
+
+/* lsmem_note.kind */
+#define LSMEM_NOTE_NEW		1u	/* the object was allocated */
+#define LSMEM_NOTE_REPLACED	2u	/* it has new bytes */
+#define LSMEM_NOTE_FREED	3u	/* it is gone; its handle is never given out again */
+#define LSMEM_NOTE_LOST		4u	/* changes are missing here: the watcher was too slow, or its cursor is not known */
+
+/* lsmem_note.flags */
+#define LSMEM_NOTE_MORE		(1u << 0)	/* the next note is of the same group (LSMEM_OPF_ATOMIC) */
+
+/**
+ * struct lsmem_note - a change of an object of a watched table
+ * @cursor: for lsmem_watch.cursor: go on behind this note
+ * @handle: of the object; LSMEM_NOTE_LOST: 0
+ * @version: that the change made; LSMEM_NOTE_LOST: the missing changes have higher ones
+ * @kind: LSMEM_NOTE_*
+ * @flags: LSMEM_NOTE_*
+ *
+ * When a change is told it is visible: a reader finds this version or a later one.  It need not be durable.  Notes of
+ * one object are in the order of its versions.  Those of a group are beside each other.
+ *
+ * After LSMEM_NOTE_LOST no more is missing, up to the next such note: all that is missing was visible when this note
+ * was read, so that a watcher that lists the table then, and goes on, misses nothing.  Freed objects are those that
+ * it does not find.
+ */
+struct lsmem_note {
+	__u64 cursor;
+	__u64 handle;
+	__u64 version;
+	__u32 kind;
+	__u32 flags;
+};
+
 #define LSMEM_IOC_MAGIC		'L'	/* 0x4c, numbers 0xc0 .. 0xef */
 #define LSMEM_IOC_QUERY		_IOWR(LSMEM_IOC_MAGIC, 0xc0, struct lsmem_query)
 #define LSMEM_IOC_STAT		_IOWR(LSMEM_IOC_MAGIC, 0xc1, struct lsmem_stat)
@@ -412,6 +487,7 @@ struct lsmem_shared {
 #define LSMEM_IOC_SNAPSHOT	_IOWR(LSMEM_IOC_MAGIC, 0xca, struct lsmem_snapshot)
 #define LSMEM_IOC_SNAPSHOT_DONE	_IOWR(LSMEM_IOC_MAGIC, 0xcb, struct lsmem_snapshot_done)
 #define LSMEM_IOC_SHARED	_IOWR(LSMEM_IOC_MAGIC, 0xcc, struct lsmem_shared)
+#define LSMEM_IOC_WATCH		_IOWR(LSMEM_IOC_MAGIC, 0xcd, struct lsmem_watch)
 /* The kernel ignores the size in these numbers, which is that of the structure at build time of
  * the program.
  */

@@ -189,4 +189,13 @@ int probe(struct inode *inode)
 }
 END
 
+# 6.8: an eventfd is signalled by 1
+check "$@" << 'END' && echo "#define LSMEM_HAVE_EVENTFD_ONE"
+#include <linux/eventfd.h>
+void probe(struct eventfd_ctx *eventfd)
+{
+	eventfd_signal(eventfd);
+}
+END
+
 exit 0

@@ -183,6 +183,7 @@ enum fd_kind {
 	FD_BLOCK,
 	FD_PAGES,	/* a range of pages */
 	FD_SNAPSHOT,	/* a snapshot of a scan */
+	FD_WATCH,	/* notes of the changes of a table */
 	FD_OTHER,	/* any other file, or one of unknown kind */
 	FD_KINDS,
 };
@@ -439,6 +440,7 @@ long run_vector(struct making *m);
 long run_uring(struct making *m);
 long run_unknown(struct making *m);
 long run_file(struct making *m);
+long run_watch(struct making *m);
 long run_open(struct making *m);
 long run_close(struct making *m);
 long run_dup(struct making *m);

@@ -246,6 +246,25 @@ static void shared_done(struct making *m, const uint8_t *bytes, long ret)
 	close(shared.fd);
 }
 
+static const struct field watch_fields[] = {
+	FIELD(lsmem_watch, size, SIZE),
+	FIELD(lsmem_watch, flags, FLAGS, .high = LSMEM_WATCH_NONBLOCK),
+	FIELD(lsmem_watch, table, NUMBER, .high = 3),
+	FIELD(lsmem_watch, entries, CONST, .low = 8),
+	FIELD(lsmem_watch, cursor, ANY),
+	FIELD(lsmem_watch, eventfd, ZERO),
+	FIELD(lsmem_watch, fd, ZERO),
+};
+
+static void watch_done(struct making *m, const uint8_t *bytes, long ret)
+{
+	struct lsmem_watch watch;
+
+	memcpy(&watch, bytes, sizeof(watch));
+	if (!ret)
+		keep_fd(m->me->process, watch.fd, FD_WATCH, m->store);
+}
+
 static const struct field snapshot_done_fields[] = {
 	FIELD(lsmem_snapshot_done, size, SIZE),
 	FIELD(lsmem_snapshot_done, flags, ZERO),
@@ -422,6 +441,8 @@ const struct description descriptions[] = {
 	      .done = snapshot_done),
 	IOCTL("SNAPSHOT done", SNAPSHOT, 15, 12, LSMEM_IOC_SNAPSHOT_DONE, lsmem_snapshot_done,
 	      snapshot_done_fields),
+	IOCTL("WATCH", OBJECT, 10, 8, LSMEM_IOC_WATCH, lsmem_watch, watch_fields, .done = watch_done),
+	CALL("watch", WATCH, 30, 20, run_watch),
 	CALL("range forge", OBJECT, 4, 3, run_range_forge),
 	CALL("range file", PAGES, 50, 30, run_range_file),
 	CALL("range map", PAGES, 20, 15, run_range_map),

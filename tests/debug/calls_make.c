@@ -389,12 +389,13 @@ uint8_t *place_argument(struct making *m, const struct gene *gene)
 }
 
 /*
- * May the call create or destroy a store, or open a range or a snapshot, while its result is lost, or changed by others?
+ * May the call create or destroy a store, or open a range, a snapshot or a watch, while its result is lost, or changed by others?
  * Then no caller would know the store, or close the descriptor.
  */
 static bool is_unsafe(const struct making *m, const struct description *d, const struct gene *gene)
 {
-	if (d->request == LSMEM_IOC_PAGES || d->request == LSMEM_IOC_SNAPSHOT || d->request == LSMEM_IOC_SHARED)
+	if (d->request == LSMEM_IOC_PAGES || d->request == LSMEM_IOC_SNAPSHOT || d->request == LSMEM_IOC_SHARED ||
+	    d->request == LSMEM_IOC_WATCH)
 		return gene->at >= PLACE_FOREIGN;
 	return d->on == FD_CONTROL && m->me->process->root &&
 	       (m->slot >= 0 || (gene->at >= 222 && gene->at < 247));

@@ -314,6 +314,23 @@ long run_open(struct making *m)
 	return 0;
 }
 
+/* Take notes of changes, and wait for none. */
+long run_watch(struct making *m)
+{
+	const struct gene *gene = m->call->gene;
+	uint32_t length = some_length(&gene[1]);
+	uint8_t *data = place(m, &gene[1], HEAP_DATA, length, false);
+	struct pollfd pollfd = { .events = (short)gene[2].small };
+	struct iovec iov = { data, length };
+
+	pick_fd(m, &gene[0], FD_WATCH);
+	pollfd.fd = m->fd;
+	note(m, m->fd, length, data, NULL, 0);
+	if (gene[2].bits % 4 == 0)
+		return outcome(poll(&pollfd, 1, 0));
+	return outcome(preadv2(m->fd, &iov, 1, -1, RWF_NOWAIT));
+}
+
 long run_close(struct making *m)
 {
 	const struct gene *gene = m->call->gene;

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -612,6 +613,36 @@ TEST_F_TIMEOUT(object, shared, SECONDS)
 			EXPECT_EQ(0, close(found.fd));
 		}
 	}
+	JUDGE_ALL(1);
+}
+
+/* A watch: after an error no ring is left, with its number of entries, and no eventfd. */
+TEST_F_TIMEOUT(object, watch, SECONDS)
+{
+	struct failing last = { 0 };
+	int signals;
+
+	signals = eventfd(0, EFD_CLOEXEC);
+	ASSERT_LE(0, signals);
+	FOR_EACH_FAILURE(f) {
+		struct lsmem_watch watch = { .size = sizeof(watch), .table = 3, .entries = 1u << f.nth % 16,
+					     .flags = LSMEM_WATCH_EVENTFD | LSMEM_WATCH_NONBLOCK };
+		int ret, lost;
+
+		watch.eventfd = signals;
+		lost = dup(self->store.fd);
+		close(lost);	/* the next descriptor */
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_WATCH, &watch);
+		JUDGE(f, ret);
+		/* The result may not have been copied back: then the descriptor is there, and must be that. */
+		if (!ret || (ret == -EFAULT && fcntl(lost, F_GETFD) == FD_CLOEXEC))
+			EXPECT_EQ(0, close(ret ? lost : watch.fd));
+		watch = (struct lsmem_watch){ .size = sizeof(watch), .table = 3, .entries = 1u << (f.nth + 1) % 16 };
+		ASSERT_EQ(0, call(self->store.fd, LSMEM_IOC_WATCH, &watch));
+		EXPECT_EQ(1u << (f.nth + 1) % 16, watch.entries) TH_LOG("failure %u: %s", f.nth, strerror(-ret));
+		EXPECT_EQ(0, close(watch.fd));
+	}
+	EXPECT_EQ(0, close(signals));
 	JUDGE_ALL(1);
 }
 

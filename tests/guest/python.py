@@ -6,6 +6,7 @@ objects, the sum of an exact scan is what the writer has noted for its version. 
 ends with an exception, for each consumer.
 """
 
+import asyncio
 import errno
 import gc
 import os
@@ -175,6 +176,78 @@ def test_table(tap: Tap, store: lsmem.Store) -> None:
     store.roots.set("python", None)
     tap.same("roots: removed", store.roots.all(), {})
     store.free(handle)
+
+
+async def notes_of(watch: lsmem.Watch, work: Callable[[], Any], nr: int) -> list[lsmem.Note]:
+    """The next @nr notes; @work is done when this task waits for the first."""
+    asyncio.get_running_loop().call_soon(work)
+    return [await anext(watch) for _ in range(nr)]
+
+
+async def waits_twice(watch: lsmem.Watch) -> list[Any]:
+    """What two tasks get that wait for the same watch, of which the first one is cancelled then."""
+    tasks = [asyncio.ensure_future(anext(watch)) for _ in range(2)]
+    await asyncio.wait([tasks[1]])
+    tasks[0].cancel()
+    return [type(result) for result in await asyncio.gather(*tasks, return_exceptions=True)]
+
+
+async def all_of(watch: lsmem.Watch) -> list[str]:
+    """The kinds of all notes, to the end."""
+    return [note.kind async for note in watch]
+
+
+def test_watch(tap: Tap, store: lsmem.Store) -> None:
+    """Notes of changes: as they are, by an iterator, by an event loop; lost; a cursor; of a table with keys."""
+    with store.watch(11, entries=8) as watch:
+        tap.same("watch: nothing", watch.take(), [])
+        handle, version = store.alloc(b"watched", table=11)
+        store.alloc(b"other", table=12)
+        second = store.replace(handle, b"again")
+        notes = [next(watch), next(watch)]
+        tap.same("watch: an iterator", [note[:3] for note in notes],
+                 [("new", handle, version), ("replaced", handle, second)])
+        with store.watch(11, cursor=notes[0].cursor) as again:
+            tap.same("watch: a cursor", again.take(), notes[1:])
+        found = asyncio.run(notes_of(watch, lambda: store.free(handle), 1))
+        tap.same("watch: an event loop", [note[:2] for note in found], [("freed", handle)])
+        tap.same("watch: one task at a time", asyncio.run(waits_twice(watch)), [asyncio.CancelledError, RuntimeError])
+
+        def group() -> None:
+            with store.changes() as changes:
+                for text in (b"1", b"2", b"3"):
+                    changes.alloc(text, table=11)
+
+        found = asyncio.run(notes_of(watch, group, 3))
+        tap.same("watch: a group", [(note.kind, note.more, note.version == found[0].version) for note in found],
+                 [("new", True, True), ("new", True, True), ("new", False, True)])
+        for note in found:
+            for _ in range(3):
+                last = store.replace(note.handle, b"more")
+        lost = watch.take()
+        tap.same("watch: lost", [note.kind for note in lost], ["lost"])
+        tap.check("watch: lost versions are higher", lost[0].version < last)
+        tap.same("watch: and no more", watch.take(), [])
+    try:
+        watch.take()
+        tap.check("watch: closed", False)
+    except ValueError:
+        tap.check("watch: closed", True)
+    for note in found:
+        store.free(note.handle)
+    with store.table(9) as table, table.watch() as watch:
+        table["key"] = b"value"
+        note = next(watch)
+        found_item = table.noted(note)
+        tap.same("watch: key and value", found_item, (b"key", table.item("key")))
+        del table["key"]
+        tap.same("watch: of what is gone", (next(watch).kind, table.noted(note)), ("freed", None))
+    with store_made("128M", 1000) as name:
+        with lsmem.open(f"/dev/{name}") as other:
+            watch = other.watch(0)
+            other.alloc(b"last")
+    tap.same("watch: the end", (asyncio.run(all_of(watch)), list(watch)), (["new"], []))
+    watch.close()
 
 
 def test_names(tap: Tap, name: str) -> None:
@@ -512,6 +585,7 @@ def main() -> int:
             test_parts(tap, store)
             test_large(tap, store)
             test_table(tap, store)
+            test_watch(tap, store)
             test_names(tap, name)
             test_changes(tap, store)
             test_many(tap, store)

@@ -667,6 +667,36 @@ struct lsm_listed {
  */
 ssize_t lsm_next(struct lsm *lsm, int table, uint64_t *cursor, struct lsm_listed *listed, size_t nr);
 
+#define LSM_NONBLOCK		LSMEM_WATCH_NONBLOCK /* lsm_watch_open(): O_NONBLOCK */
+
+/**
+ * lsm_watch_open() - be told which objects of a table change
+ * @lsm: store; can be closed before the descriptor
+ * @table: table id, 0 .. 4095
+ * @entries: notes that are kept for watchers, a power of two up to LSMEM_WATCH_ENTRIES; 0: 1024.  The first watcher of
+ *	the table decides
+ * @cursor: 0: changes from now on; else go on behind the note that has this cursor, also one of another process
+ * @flags: LSM_NONBLOCK
+ *
+ * To have the table and all that follows, open first, and list it by lsm_next() then.  What is lost, because the watcher
+ * is too slow or its cursor is no more known, is one note, LSMEM_NOTE_LOST: list the table again.
+ *
+ * Return: a descriptor for lsm_watch_read(), poll() and close(), as struct lsmem_watch says; -EOPNOTSUPP: an older
+ * kernel; -EBUSY: LSMEM_WATCH_TABLES tables are watched; -EINVAL; -EAGAIN; -ENOMEM; -EMFILE; -ENFILE.
+ */
+int lsm_watch_open(struct lsm *lsm, uint32_t table, uint32_t entries, uint64_t cursor, unsigned int flags);
+
+/**
+ * lsm_watch_read() - take notes, in their order
+ * @watch: from lsm_watch_open() or lsm_table_watch()
+ * @notes: out
+ * @nr: most notes to take, at least 1
+ *
+ * Return: notes at @notes; 0: the store is gone; -EAGAIN: LSM_NONBLOCK, and there is none; -EINTR: a signal came while it
+ * waited.
+ */
+ssize_t lsm_watch_read(int watch, struct lsmem_note *notes, size_t nr);
+
 /*
  * Roots: names of handles, by which a program finds its objects again.  All roots of a store take at most 1 MiB, so
  * there are for a few things: the root of a tree, not each of its nodes.
@@ -909,6 +939,35 @@ int lsm_table_put_many(struct lsm_table *table, struct lsm_put *puts, size_t nr,
  */
 int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t *key_length, void *value,
 		   size_t room, struct lsm_item *item);
+
+/**
+ * lsm_table_watch() - be told which items change
+ * @table: table
+ * @entries: as for lsm_watch_open()
+ * @cursor: likewise
+ * @flags: likewise
+ *
+ * Return: as lsm_watch_open(), for lsm_watch_read() and lsm_table_note().
+ */
+int lsm_table_watch(struct lsm_table *table, uint32_t entries, uint64_t cursor, unsigned int flags);
+
+/**
+ * lsm_table_note() - the item that a note is about, as it is by now
+ * @table: table
+ * @note: of the table
+ * @key: out
+ * @key_length: in: room at @key; out: bytes of the key, which may be more
+ * @value: out
+ * @room: at @value
+ * @item: out; its version is that of @note or a later one; may be NULL
+ *
+ * An item that is gone has no key any more: who wants to know which it was keeps handles with keys.  A key whose last
+ * item is gone may be there with another handle.
+ *
+ * Return: 1; 0: it was removed, or the object is no item; -EINVAL: LSMEM_NOTE_LOST; as lsm_read().
+ */
+int lsm_table_note(struct lsm_table *table, const struct lsmem_note *note, void *key, size_t *key_length,
+		   void *value, size_t room, struct lsm_item *item);
 
 /**
  * lsm_table_evict() - remove items that were not read for a while, for caches

@@ -788,44 +788,75 @@ void lsm_table_close(struct lsm_table *table)
 
 /* ---- Enumerate ------------------------------------------------------------------- */
 
+/*
+ * Reads key and value of an object.  @bytes: room for the largest.  Return: 1; 0: it is gone, or no item of the table; or a
+ * negative errno.
+ */
+static int read_whole(struct lsm_table *table, uint64_t handle, uint8_t *bytes, void *key, size_t *key_length,
+		      void *value, size_t room, struct lsm_item *item)
+{
+	struct lsmem_item_end end;
+	struct lsm_object object;
+	ssize_t ret = lsm_read(table->lsm, handle, bytes, LSMEM_OBJECT_MAX, 0, &object);
+	size_t length;
+
+	if (ret < 0)
+		return ret == -ESTALE || ret == -ENOENT ? 0 : (int)ret;
+	if (object.table != table->id || (size_t)ret < sizeof(end))
+		return 0;
+	memcpy(&end, bytes + ret - sizeof(end), sizeof(end));
+	length = __le16_to_cpu(end.key_length);
+	if (!length || lsm_tail_bytes(length) > (size_t)ret)
+		return 0;
+	ret -= (ssize_t)lsm_tail_bytes(length);
+	memcpy(key, bytes + ret, length < *key_length ? length : *key_length);
+	*key_length = length;
+	if (room)
+		memcpy(value, bytes, (size_t)ret < room ? (size_t)ret : room);
+	if (item)
+		*item = (struct lsm_item){ .handle = handle, .version = object.version, .length = (uint32_t)ret };
+	return 1;
+}
+
 int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t *key_length, void *value,
 		   size_t room, struct lsm_item *item)
 {
+	uint8_t *bytes = malloc(LSMEM_OBJECT_MAX);
 	struct lsm_listed listed;
-	struct lsmem_item_end end;
-	struct lsm_object object;
-	uint8_t *bytes;
-	ssize_t ret;
-	size_t length;
+	int ret;
 
+	if (!bytes)
+		return -ENOMEM;
+	while ((ret = (int)lsm_next(table->lsm, (int)table->id, cursor, &listed, 1)) > 0) {
+		ret = read_whole(table, listed.handle, bytes, key, key_length, value, room, item);
+		if (ret)
+			break;
+	}
+	free(bytes);
+	return ret;
+}
+
+int lsm_table_watch(struct lsm_table *table, uint32_t entries, uint64_t cursor, unsigned int flags)
+{
+	return lsm_watch_open(table->lsm, table->id, entries, cursor, flags);
+}
+
+int lsm_table_note(struct lsm_table *table, const struct lsmem_note *note, void *key, size_t *key_length,
+		   void *value, size_t room, struct lsm_item *item)
+{
+	uint8_t *bytes;
+	int ret;
+
+	if (note->kind == LSMEM_NOTE_LOST)
+		return -EINVAL;
+	if (note->kind == LSMEM_NOTE_FREED)
+		return 0;
 	bytes = malloc(LSMEM_OBJECT_MAX);
 	if (!bytes)
 		return -ENOMEM;
-	while ((ret = lsm_next(table->lsm, (int)table->id, cursor, &listed, 1)) > 0) {
-		ret = lsm_read(table->lsm, listed.handle, bytes, LSMEM_OBJECT_MAX, 0, &object);
-		if (ret == -ESTALE || ret == -ENOENT)
-			continue;
-		if (ret < 0)
-			break;
-		if ((size_t)ret < sizeof(end))
-			continue;
-		memcpy(&end, bytes + ret - sizeof(end), sizeof(end));
-		length = __le16_to_cpu(end.key_length);
-		if (!length || lsm_tail_bytes(length) > (size_t)ret)
-			continue;
-		ret -= (ssize_t)lsm_tail_bytes(length);
-		memcpy(key, bytes + ret, length < *key_length ? length : *key_length);
-		*key_length = length;
-		if (room)
-			memcpy(value, bytes, (size_t)ret < room ? (size_t)ret : room);
-		if (item)
-			*item = (struct lsm_item){ .handle = listed.handle, .version = object.version,
-						   .length = (uint32_t)ret };
-		ret = 1;
-		break;
-	}
+	ret = read_whole(table, note->handle, bytes, key, key_length, value, room, item);
 	free(bytes);
-	return (int)ret;
+	return ret;
 }
 
 int lsm_table_stat(struct lsm_table *table, struct lsm_table_stat *stat)

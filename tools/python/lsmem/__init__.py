@@ -23,8 +23,9 @@ from .roots import Roots
 from .scan import Batch, Explain, Result, Scan
 from .store import Allocated, Object, Store, Which, open, wait_active  # pylint: disable=redefined-builtin
 from .table import Figures, Item, Table
+from .watch import Note, Watch
 
 __all__ = ["Aggregate", "Allocated", "Appended", "Attributes", "Batch", "Change", "Changes", "Error", "Explain",
-           "Figures", "Group", "If", "Item", "Large", "Object", "Report", "Result", "Revoked", "Roots",
-           "Scan", "Store", "Table", "Total", "Which", "aggregate_schema", "columns_of", "open",
+           "Figures", "Group", "If", "Item", "Large", "Note", "Object", "Report", "Result", "Revoked", "Roots",
+           "Scan", "Store", "Table", "Total", "Watch", "Which", "aggregate_schema", "columns_of", "open",
            "wait_active"]

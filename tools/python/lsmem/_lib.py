@@ -20,6 +20,8 @@ DURABLE, EXPECT, ATOMIC, OLDER, NEWER = 1, 2, 8, 1 << 14, 1 << 15
 NEW, OLD, KEY_MAX = 1 << 16, 1 << 17, 65535
 SCAN_EXACT = 1
 OP_ALLOC, OP_REPLACE, OP_FREE = 1, 3, 4
+NONBLOCK = 1
+NOTE_NEW, NOTE_REPLACED, NOTE_FREED, NOTE_LOST, NOTE_MORE = 1, 2, 3, 4, 1
 OP_BYTES = 56
 OBJECT_MAX = 1 << 20
 
@@ -62,6 +64,13 @@ class Put(ctypes.Structure):
 
     _fields_ = [("key", c_char_p), ("key_length", c_size_t), ("value", c_char_p), ("length", c_size_t),
                 ("flags", c_uint), ("version", c_uint64), ("result", c_int), ("reserved", c_uint32 * 3)]
+
+
+class Note(ctypes.Structure):
+    """struct lsmem_note"""
+
+    _fields_ = [("cursor", c_uint64), ("handle", c_uint64), ("version", c_uint64), ("kind", c_uint32),
+                ("flags", c_uint32)]
 
 
 class TableStat(ctypes.Structure):
@@ -216,7 +225,9 @@ _CALLS = {
     "lsm_table_remove": (c_void_p, c_char_p, c_size_t, c_uint, POINTER(c_uint64)),
     "lsm_table_put_many": (c_void_p, POINTER(Put), c_size_t, c_uint),
     "lsm_table_next": (c_void_p, POINTER(c_uint64), c_void_p, POINTER(c_size_t), c_void_p, c_size_t, POINTER(Item)),
+    "lsm_table_note": (c_void_p, POINTER(Note), c_void_p, POINTER(c_size_t), c_void_p, c_size_t, POINTER(Item)),
     "lsm_table_stat": (c_void_p, POINTER(TableStat)),
+    "lsm_watch_open": (c_void_p, c_uint32, c_uint32, c_uint64, c_uint),
     "lsm_vector": (c_void_p, c_void_p, c_size_t, c_uint, POINTER(c_size_t)),
     "lsm_sync": (c_void_p, c_uint32),
     "lsm_stat_sized": (c_void_p, POINTER(Stat), c_size_t),
@@ -238,6 +249,7 @@ _LONG_CALLS = {
     "lsm_root_list": (c_void_p, POINTER(Root), c_size_t),
     "lsm_table_get": (c_void_p, c_char_p, c_size_t, c_void_p, c_size_t, POINTER(Item)),
     "lsm_table_evict": (c_void_p, c_size_t, POINTER(c_uint64)),
+    "lsm_watch_read": (c_int, POINTER(Note), c_size_t),
 }
 
 

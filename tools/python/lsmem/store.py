@@ -20,6 +20,7 @@ from .parts import If, Parts, Rule, bytes_of
 from .roots import Roots
 from .scan import Explain, Result, Run, Scan, native_scan
 from .table import Table
+from .watch import Watch
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -225,6 +226,13 @@ class Store(Parts):
         table = Table(self._lsm, number, readonly)
         self._tables.add(table)
         return table
+
+    def watch(self, table: int, *, entries: int = 0, cursor: int = 0) -> Watch:
+        """Notes of the changes of the objects of a table, from now on or behind the note that has @cursor.
+
+        @entries: notes that the kernel keeps for the watchers of the table, a power of two; 0: 1024. The first one decides.
+        """
+        return Watch(self._lsm, table, entries, cursor)
 
     @property
     def roots(self) -> Roots:

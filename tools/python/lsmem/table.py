@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Seque
 from . import _lib
 from .errors import Error
 from .parts import Rule, bytes_of
+from .watch import Note, Watch
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,6 +52,7 @@ class Table:
 
     def __init__(self, lsm: ctypes.c_void_p, number: int, readonly: bool) -> None:
         self._open: Optional[ctypes.c_void_p] = None
+        self._lsm, self._number = lsm, number
         table = ctypes.c_void_p()
         _lib.lib.lsm_table_open(lsm, number, _lib.RDONLY if readonly else 0, table)
         self._open = table
@@ -153,6 +155,23 @@ class Table:
             if not _lib.lib.lsm_table_next(self._table, cursor, key, length, value, _lib.OBJECT_MAX, found):
                 return
             yield ctypes.string_at(key, length.value), ctypes.string_at(value, found.length)
+
+    def watch(self, *, entries: int = 0, cursor: int = 0) -> Watch:
+        """Notes of the changes of the items: see Store.watch()."""
+        if not self._open:
+            raise ValueError("the table is closed")
+        return Watch(self._lsm, self._number, entries, cursor)
+
+    def noted(self, note: Note) -> Optional[tuple[bytes, Item]]:
+        """Key and item that a note of the table is about, as it is by now; None: it was removed, or notes are lost."""
+        if note.kind in ("lost", "freed"):
+            return None
+        native, length, found = _lib.Note(handle=note.handle), ctypes.c_size_t(_lib.KEY_MAX), _lib.Item()
+        key, value = ctypes.create_string_buffer(_lib.KEY_MAX), ctypes.create_string_buffer(_lib.OBJECT_MAX)
+        if not _lib.lib.lsm_table_note(self._table, native, key, length, value, _lib.OBJECT_MAX, found):
+            return None
+        return (ctypes.string_at(key, length.value),
+                Item(ctypes.string_at(value, found.length), found.version, found.handle))
 
     def evict(self, nbytes: int) -> int:
         """Removes what was not read for a while, until @nbytes of the store are given back; returns how many are."""
