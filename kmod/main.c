@@ -26,7 +26,7 @@
  *	window.c				memory of a store mapped into user space
  *	tree.c, root.c, journal.c, range.c,
  *	buffer.c, pages.c, pagefs.c	ranges of pages, as files
- *	frozen.c				the descriptor of a snapshot
+ *	through.c, frozen.c			what a snapshot reads from backups; its descriptor
  *	shared.c				memory that clients share
  *	uring.c				commands of io_uring
  *	activate.c, load.c, repl.c		the daemon: recovery, and the stream
