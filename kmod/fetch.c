@@ -69,7 +69,7 @@
  * @near: it is read from a near drive: not the daemon's, until that was in vain
  * @through: room for what is read, which is not put into memory; NULL: it is
  * @room: bytes of @through
- * @found: header of the entry whose beginning is in @through; size 0: the word has changed
+ * @found: header of the entry that is in @through; its length is 0: the word has changed
  */
 struct lsmem_wanted {
 	struct hlist_node node;
@@ -145,8 +145,7 @@ static void lsmem_wanted_put(struct lsmem_wanted *wanted)
 {
 	if (!wanted || !refcount_dec_and_test(&wanted->refs))
 		return;
-	if (wanted->through)
-		kvfree(wanted->through);
+	kvfree(wanted->through);
 	kfree(wanted);
 }
 

@@ -77,20 +77,6 @@ static void lsmem_frozen_count(struct lsmem_frozen *frozen, s32 nr)
 	WRITE_ONCE(frozen->window->kept, frozen->nr_kept);
 }
 
-/* A snapshot of a tiered store begins, or has ended, to read what was in memory. */
-static void lsmem_frozen_reads(struct lsmem_frozen *frozen, bool reads)
-{
-	struct lsmem_store *store = frozen->store;
-
-	lockdep_assert_held(&store->snapshots.lock);
-	if (!frozen->cold || frozen->reading == reads)
-		return;
-	frozen->reading = reads;
-	WRITE_ONCE(store->snapshots.reading, store->snapshots.reading + (reads ? 1 : -1));
-	if (!reads)
-		wake_up_all(&store->plan.work);
-}
-
 /*
  * Revoke a snapshot.  Its seglets are freed by its work.  What is freed after the lock is released is
  * written after the state has changed.
@@ -99,7 +85,6 @@ static void lsmem_frozen_revoke(struct lsmem_frozen *frozen, u32 state)
 {
 	lockdep_assert_held(&frozen->store->snapshots.lock);
 	frozen->stands = false;
-	lsmem_frozen_reads(frozen, false);
 	WRITE_ONCE(frozen->window->state, state);
 	frozen->store->snapshots.revoked++;
 	mod_delayed_work(lsmem_snapshot_works, &frozen->over, 0);
@@ -303,8 +288,6 @@ int lsmem_snapshot_done(struct lsmem_frozen *frozen, u32 seglet)
 	seglet = max(seglet, frozen->done);
 	frozen->done = seglet;
 	WRITE_ONCE(frozen->window->done, seglet);
-	if (seglet >= frozen->store->seglets.nr)
-		lsmem_frozen_reads(frozen, false);
 	spin_unlock(&snapshots->lock);
 	if (!stands)
 		return -ECANCELED;
@@ -374,16 +357,15 @@ void lsmem_snapshots_rest(struct lsmem_store *store)
 }
 
 /**
- * lsmem_snapshots_hold - would compaction and eviction make no room now?
+ * lsmem_snapshots_hold - must a compactor not begin anything?
  * @store: the store
  *
- * Memory of a tiered store is full of live objects.  Until a snapshot has read it, what compactors vacate is kept
- * back, and all that they do is to use up what the snapshot may keep back.  So they rest, unless writers are slowed down: then
- * the snapshot is over soon, too.
+ * A cut of a tiered store waits until compactors have ended what they do: of a segment that is compacted, or from
+ * which objects are evicted, while V is chosen, all seglets would be kept back.  Not while writers are slowed down.
  */
 bool lsmem_snapshots_hold(const struct lsmem_store *store)
 {
-	return unlikely(READ_ONCE(store->snapshots.reading)) && !atomic_read(&store->space.stalled) &&
+	return unlikely(READ_ONCE(store->snapshots.waiting)) && !atomic_read(&store->space.stalled) &&
 	       lsmem_seglets_free(&store->seglets) >= READ_ONCE(store->space.throttle_below);
 }
 
@@ -396,7 +378,7 @@ void lsmem_snapshots_moving(struct lsmem_store *store, bool moving)
 {
 	if (moving)
 		atomic_inc_return(&store->snapshots.moving);	/* a full barrier; pairs with lsmem_cut_wait() */
-	else if (atomic_dec_and_test(&store->snapshots.moving) && READ_ONCE(store->snapshots.reading))
+	else if (atomic_dec_and_test(&store->snapshots.moving) && READ_ONCE(store->snapshots.waiting))
 		wake_up_all(&store->space.wait);
 }
 
@@ -557,11 +539,10 @@ static u32 lsmem_cut_most(const struct lsmem_store *store)
 
 /*
  * A tiered store: wait until something was evicted, if memory is full, and until compactors rest, for limits/view_ms
- * each at most.  Returns 0 or -EINTR.
+ * each at most.  They rest until snapshots.waiting is cleared.  Returns 0 or -EINTR.
  */
-static int lsmem_cut_wait(struct lsmem_frozen *frozen)
+static int lsmem_cut_wait(struct lsmem_store *store)
 {
-	struct lsmem_store *store = frozen->store;
 	u32 room = max(store->seglets.nr / LSMEM_SNAPSHOT_ROOM, 2 * LSMEM_SEGLETS);
 	u32 most = (u64)room * READ_ONCE(store->snapshots.share) / 1000 / 2;
 	unsigned long left = msecs_to_jiffies(READ_ONCE(store->views.view_ms));
@@ -576,10 +557,7 @@ static int lsmem_cut_wait(struct lsmem_frozen *frozen)
 	WRITE_ONCE(store->snapshots.room, 0);
 	if (ret < 0)
 		return -EINTR;
-	spin_lock(&store->snapshots.lock);
-	lsmem_frozen_reads(frozen, true);
-	spin_unlock(&store->snapshots.lock);
-	smp_mb();	/* pairs with lsmem_snapshots_moving() */
+	smp_store_mb(store->snapshots.waiting, true);	/* pairs with lsmem_snapshots_moving() */
 	return wait_event_killable_timeout(store->space.wait, !atomic_read(&store->snapshots.moving),
 					   left) < 0 ? -EINTR : 0;
 }
@@ -606,7 +584,7 @@ int lsmem_snapshot_cut(struct lsmem_frozen *frozen, u32 kept_max, u32 time_ms)
 		return -EINTR;
 	ret = lsmem_cut_pace(snapshots);
 	if (!ret && frozen->cold)
-		ret = lsmem_cut_wait(frozen);
+		ret = lsmem_cut_wait(store);
 	most = lsmem_cut_most(store);
 	if (!ret && !most)
 		ret = -ENOSPC;
@@ -617,6 +595,10 @@ int lsmem_snapshot_cut(struct lsmem_frozen *frozen, u32 kept_max, u32 time_ms)
 		ret = lsmem_cut_make(frozen);
 		if (frozen->cold)
 			mutex_unlock(&store->tier.fill);
+	}
+	if (frozen->cold) {
+		WRITE_ONCE(snapshots->waiting, false);
+		wake_up_all(&store->plan.work);
 	}
 	mutex_unlock(&snapshots->cutting);
 	if (ret)
@@ -740,7 +722,6 @@ void lsmem_snapshot_end(struct lsmem_frozen *frozen)
 
 	spin_lock(&snapshots->lock);
 	frozen->stands = false;
-	lsmem_frozen_reads(frozen, false);
 	spin_unlock(&snapshots->lock);
 	cancel_delayed_work_sync(&frozen->over);
 	lsmem_frozen_free(frozen, U32_MAX);

@@ -45,7 +45,6 @@ struct lsmem_store;
  * @done: the reader is done with what begins in seglets below; from the number of seglets on, with @late
  * @copied: the copy is made
  * @stands: it has neither ended nor been revoked
- * @reading: it is counted in snapshots.reading
  * @over: revokes it when its time is over; frees what it kept back when it is revoked
  */
 struct lsmem_frozen {
@@ -67,7 +66,6 @@ struct lsmem_frozen {
 	u32 done;
 	bool copied;
 	bool stands;
-	bool reading;
 	struct delayed_work over;
 };
 
@@ -84,7 +82,7 @@ struct lsmem_frozen {
  * @most: most snapshots at a time
  * @time_ms: how long one may last
  * @share: per mille of the free seglets that one may keep back
- * @reading: snapshots of a tiered store that read what was in memory; see lsmem_snapshots_hold()
+ * @waiting: a cut of a tiered store waits for compactors; see lsmem_snapshots_hold()
  * @moving: compactors that compact, or are about to
  * @room: of a tiered store: seglets that eviction makes free for a snapshot that is to be cut
  */
@@ -100,7 +98,7 @@ struct lsmem_snapshots {
 	u32 most;
 	u32 time_ms;
 	u32 share;
-	u32 reading;
+	bool waiting;
 	atomic_t moving;
 	u32 room;
 };

@@ -263,6 +263,7 @@ static int scan_exactly(struct _test_data_tier_scan *self, struct seen *seen, ui
 	int ret;
 
 	memset(seen->nr, 0, sizeof(seen->nr));
+	atomic_store(&seen->wrong, 0);	/* rows of one that was revoked may be anything */
 	seen->at = self->store.lsm ? (uint64_t)store_attribute(&self->store, "seglets") : 0;
 	seen->self = self;
 	ret = lsm_scan(self->store.lsm, &scan, result);
@@ -307,7 +308,7 @@ TEST_F_TIMEOUT(tier_scan, hot_stays_hot, SECONDS)
 	if (!variant->wide)
 		SKIP(return, "a store of five times its memory");
 	ASSERT_EQ(0, seen_init(&seen));
-	ASSERT_EQ(0, fill(self, 30 + test_scaled(variant->percent - 30)));
+	ASSERT_EQ(0, fill(self, 20 + test_scaled(variant->percent - 20)));
 	for (round = 0; round < 3; round++)
 		for (i = 0; i < nr_hot; i++)
 			ASSERT_LT(0, lsm_read(self->store.lsm, self->objects[i * 17].handle, self->bytes, LARGE, 0, NULL));
