@@ -29,10 +29,9 @@
 #define SECONDS		300
 #define THREADS		2u	/* of a scan */
 #define WRITERS		2u
-#define CHANGES		200000u	/* most of a writer */
+#define CHANGES		60000u	/* most of a writer */
 #define SCANS		4u	/* that must have succeeded, and more until segments were cleaned */
 #define SCANS_MOST	16u
-#define TRIES		100u
 
 struct object {
 	pthread_mutex_t lock;
@@ -465,7 +464,7 @@ static void change_much(struct _test_data_tier_scan *self)
 	uint32_t round;
 
 	for (round = 0; round < 4; round++)
-		change_some(self, 1 + 3 * round, 13);
+		change_some(self, 1 + 3 * round, 60);
 }
 
 /* A scan for which too much must be kept back is told so, and nothing is kept afterwards. */
@@ -496,6 +495,7 @@ struct writer {
 	pthread_t thread;
 	struct found *log;
 	size_t nr;
+	size_t most;
 	uint64_t random;
 	atomic_bool *stop;
 	int error;
@@ -507,7 +507,7 @@ static void *write_all(void *argument)
 	struct lsm *lsm = writer->self->store.lsm;
 	uint8_t *bytes = malloc(LARGE);
 
-	while (!writer->error && writer->nr < CHANGES && !atomic_load(writer->stop)) {
+	while (!writer->error && writer->nr < writer->most && !atomic_load(writer->stop)) {
 		uint32_t id = random_below(&writer->random, writer->self->nr);
 		struct object *object = &writer->self->objects[id];
 		uint64_t version, handle;
@@ -569,6 +569,7 @@ static uint32_t compare(struct seen *seen, const struct found *changes, size_t n
 TEST_F_TIMEOUT(tier_scan, model, SECONDS)
 {
 	uint32_t scans = (uint32_t)test_scaled(SCANS), most = (uint32_t)test_scaled(SCANS_MOST), done = 0, tries, i;
+	size_t changes_most = test_scaled(CHANGES);
 	struct lsm_scan_result result;
 	struct writer writers[WRITERS];
 	struct found *changes;
@@ -590,13 +591,15 @@ TEST_F_TIMEOUT(tier_scan, model, SECONDS)
 	nr = seen_gather(&seen[0]);
 	memcpy(changes, seen[0].found[0], nr * sizeof(*changes));
 	for (i = 0; i < WRITERS; i++) {
-		writers[i] = (struct writer){ .self = self, .random = test_seed + i, .stop = &stop };
+		writers[i] = (struct writer){ .self = self, .random = test_seed + i, .stop = &stop,
+						.most = changes_most };
 		writers[i].log = calloc(CHANGES, sizeof(*writers[i].log));
 		ASSERT_NE(NULL, writers[i].log);
 		ASSERT_EQ(0, pthread_create(&writers[i].thread, NULL, write_all, &writers[i]));
 	}
-	for (tries = 0; tries < TRIES && (done < scans ||
-	     (done < most && !store_attribute(&self->store, "cleaner/segments_cleaned"))); tries++) {
+	/* Writers at full speed leave a snapshot little room.  When they have made their changes, it has more. */
+	for (tries = 0; done < scans ||
+	     (done < most && !store_attribute(&self->store, "cleaner/segments_cleaned")); tries++) {
 		if (!seen[done].found[0])
 			ASSERT_EQ(0, seen_init(&seen[done]));
 		ret = scan_exactly(self, &seen[done], THREADS, &result);
