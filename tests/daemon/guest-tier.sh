@@ -27,15 +27,8 @@ kill_often()
 	done
 }
 
-# scan NAME: all objects are seen, and what is on the backup stays there
-scan()
-{
-	local fetches
-
-	fetches=$(figure tier/fetches)
-	is "$1 sees each object" "$("$ctl" scan "$store" --exact --json | jq .objects)" "$(figure handles_used)"
-	is "$1 fetches none" "$(figure tier/fetches)" "$fetches"
-}
+# scan NAME: all objects are seen
+scan() { is "$1 sees each object" "$("$ctl" scan "$store" --exact --json | jq .objects)" "$(figure handles_used)"; }
 
 configure "$drive" 'kind = object\nsize = 128M\ncapacity = 512M\n'
 ok 'formatted and active' start format --format --force
@@ -50,7 +43,10 @@ tier
 verify 'all there'
 ok 'objects were fetched' [ "$(figure tier/fetches)" -gt 1000 ]
 ok 'most of them by the kernel alone' [ "$(figure tier/fetches_near)" -gt $(($(figure tier/fetches) / 2)) ]
+fetches=$(figure tier/fetches)
 scan 'a scan of all'
+is 'what is on the backup stays there' "$(figure tier/fetches)" "$fetches"
+ok 'and is read there' [ "$(figure tier/fetches_through)" -gt 1000 ]
 tier
 for round in 1 2 3; do		# until cleaning has to go on
 	objects "half of the objects overwritten, $round" overwrite 50
