@@ -17,9 +17,9 @@
  * than caches are; in the order of the table the words are neighbours; in that of the memory, the
  * processor fetches entries ahead.
  */
-#define LOOKUP		55.0	/* an object of a list in any order */
-#define WORD		25.0	/* and its handle word, of a large table */
-#define ORDERED		45.0	/* an object in the order of the table */
+#define LOOKUP		40.0	/* an object of a list in any order */
+#define WORD		12.0	/* and its handle word, of a large table */
+#define ORDERED		35.0	/* an object in the order of the table */
 #define SORT		12.0	/* a handle of a list that is sorted */
 #define MARK		2.0	/* a handle of a list, to be found quickly */
 #define PAGE		2000.0	/* a page that is needed for that */
