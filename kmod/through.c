@@ -125,7 +125,7 @@ static int lsmem_through_get(struct lsmem_through *through, struct lsmem_op *op,
 static int lsmem_through_one(struct lsmem_through *through, struct lsmem_op *op, u32 i)
 {
 	const u64 index = op->handle;
-	const u32 room = op->length;
+	const u32 room = min(op->length, LSMEM_OBJECT_MAX);
 	int ret;
 
 	if (op->op != LSMEM_OP_READ || op->flags != LSMEM_OPF_INDEX || op->offset || op->result)
