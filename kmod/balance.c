@@ -109,6 +109,9 @@ bool lsmem_memory_low(struct lsmem_store *store)
 		below += min(LSMEM_PASS_SEGLETS, store->seglets.nr / 4);
 	else if (over)
 		below += READ_ONCE(store->seglets.reserve) - store->seglets.base;
+	/* A full memory has no seglets for a snapshot to keep back; to evict for it costs no I/O. */
+	if (over)
+		below += READ_ONCE(store->snapshots.room);
 	return READ_ONCE(store->seglets.nr_free) + READ_ONCE(store->compaction.vacating) < below;
 }
 

@@ -674,7 +674,7 @@ static long lsmem_ioctl_query(void *context, void *arg)
 			    LSMEM_FEATURE_POLL | LSMEM_FEATURE_WATCH |
 			    (lsmem_pages_there() ? LSMEM_FEATURE_PAGES : 0) |
 			    (store->durable ? LSMEM_FEATURE_DURABLE : 0) |
-			    (store->tier.on ? LSMEM_FEATURE_TIER : LSMEM_FEATURE_SNAPSHOT) |
+			    (store->tier.on ? LSMEM_FEATURE_TIER : 0) | LSMEM_FEATURE_SNAPSHOT |
 			    LSMEM_FEATURE_INDEX | (IS_ENABLED(CONFIG_SHMEM) ? LSMEM_FEATURE_SHARED : 0) |
 			    (IS_ENABLED(CONFIG_IO_URING) ? LSMEM_FEATURE_URING : 0),
 		.abi = LSMEM_ABI,

@@ -423,7 +423,7 @@ static int lsmem_clean_begin(struct lsmem_store *store, u32 length, u32 type,
 		}
 		if (!lsmem_append_begin(store, LSMEM_CLEANER_HEAD, length, type, ap)) {
 			/* In the append, which a cut waits for: what it has begun to copy is left as it is. */
-			if (likely(!READ_ONCE(store->snapshots.copying)))
+			if (likely(!lsmem_snapshots_copying(store)))
 				return 0;
 			lsmem_append_abort(store, ap);
 			continue;

@@ -131,7 +131,8 @@ static bool lsmem_vacated_free(struct lsmem_store *store, bool wait)
 	/* The loan ends first: for a moment too few seglets seem free, never too many. */
 	lsmem_seglets_keep(&store->seglets, vacated.lent);
 	lsmem_seglets_put(&store->seglets, seglets,
-			  lsmem_snapshots_keep(store, seglets, vacated.nr, vacated.epoch, vacated.salt));
+			  lsmem_snapshots_keep(store, seglets, vacated.nr, vacated.epoch, vacated.salt,
+					       vacated.trailers));
 	spin_lock(&store->segments.lock);
 	store->compaction.first++;
 	WRITE_ONCE(store->compaction.vacating, store->compaction.vacating - vacated.nr);
@@ -240,7 +241,7 @@ static bool lsmem_compact_tombstone(struct lsmem_compactor *c, struct lsmem_segm
 /* Must words not be exchanged now, because a snapshot copies the live bitmap?  Under rcu_read_lock(). */
 static bool lsmem_compact_rests(const struct lsmem_store *store)
 {
-	return READ_ONCE(store->snapshots.copying) && !kthread_should_stop();
+	return lsmem_snapshots_copying(store) && !kthread_should_stop();
 }
 
 /*
@@ -358,6 +359,7 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 	vacated->epoch = epoch;
 	vacated->rcu = rcu;
 	vacated->salt = seg->salt;
+	vacated->trailers = lsmem_segment_is_cache(&store->segments, seg->index);
 	WRITE_ONCE(store->compaction.vacating, store->compaction.vacating + seg->nr_seglets);
 	memcpy(seg->seglets, c->to.seglets, c->to.nr_seglets * sizeof(*seg->seglets));
 	WRITE_ONCE(seg->nr_seglets, c->to.nr_seglets);
@@ -450,7 +452,8 @@ static bool lsmem_compact(struct lsmem_compactor *c, struct lsmem_segment *seg)
 static bool lsmem_compact_wanted(const struct lsmem_compactor *c)
 {
 	return (!c->number || c->number < READ_ONCE(c->store->compaction.nr_compactors)) &&
-	       (lsmem_balance_due(c->store) || lsmem_evict_due(c->store, false));
+	       (lsmem_balance_due(c->store) || lsmem_evict_due(c->store, false)) &&
+	       !lsmem_snapshots_hold(c->store);
 }
 
 /* Are there vacated seglets? With no other work a view holds them; one compactor polls. */
@@ -498,7 +501,8 @@ static struct lsmem_segment *lsmem_compactor_next(struct lsmem_compactor *c, boo
 	if (!starved && !lsmem_cache_short(c->store))
 		seg = lsmem_balance_next(c->store);
 	c->starved = false;
-	while (!seg && (starved || lsmem_evict_due(c->store, last)) && !kthread_should_stop()) {
+	while (!seg && (starved || lsmem_evict_due(c->store, last)) && !lsmem_snapshots_hold(c->store) &&
+	       !kthread_should_stop()) {
 		seg = lsmem_evict_next(c->store);
 		if (!seg)
 			break;
@@ -520,12 +524,16 @@ static int lsmem_compactor(void *data)
 	set_freezable();
 	while (!kthread_should_stop()) {
 		struct lsmem_segment *seg = NULL;
-		bool freed = lsmem_vacated_free(c->store, false), wanted = lsmem_compact_wanted(c);
+		bool freed = lsmem_vacated_free(c->store, false), wanted, done;
 
+		lsmem_snapshots_moving(c->store, true);
+		wanted = lsmem_compact_wanted(c);
 		/* More vacated seglets would wait for the same view: poll less and less often. */
 		if (wanted && (!fruitless || !lsmem_compactor_held(c) || is_power_of_2(fruitless)))
 			seg = lsmem_compactor_next(c, since && ktime_get_ns() - since > LSMEM_EVICT_LAST_NS);
-		if ((seg && lsmem_compact(c, seg)) || freed || lsmem_vacated_free(c->store, true)) {
+		done = seg && lsmem_compact(c, seg);
+		lsmem_snapshots_moving(c->store, false);
+		if (done || freed || lsmem_vacated_free(c->store, true)) {
 			fruitless = 0;
 			since = 0;
 		} else {

@@ -24,6 +24,7 @@ struct lsmem_store;
  * @epoch: views that began before it may still use them
  * @rcu: grace period after which no kernel reader does
  * @salt: of their segment
+ * @trailers: it is a cache segment
  */
 struct lsmem_vacated {
 	u32 first;
@@ -32,6 +33,7 @@ struct lsmem_vacated {
 	u64 epoch;
 	unsigned long rcu;
 	u32 salt;
+	bool trailers;
 };
 
 /**

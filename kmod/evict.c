@@ -19,6 +19,8 @@
  * Locks: plan.mutex for the plan; segments.lock for a segment's state; tier.evicting, shared, for each
  * word.
  */
+#include <linux/kthread.h>
+
 #include "balance.h"
 #include "cache.h"
 #include "entry.h"
@@ -26,6 +28,7 @@
 #include "handle.h"
 #include "policy.h"
 #include "rest.h"
+#include "snapshot.h"
 #include "store.h"
 
 #define LSMEM_EVICT_BATCH	32	/* entries between two looks at the clock */
@@ -172,15 +175,25 @@ static u32 __lsmem_evict_one(struct lsmem_store *store, struct lsmem_segment *se
 	return size;
 }
 
-/* An object leaves, if it is live and, unless @all do, does not stay. Returns the bytes that leave. */
+/*
+ * An object leaves, if it is live and, unless @all do, does not stay.  Not while a cut copies the live bitmap and
+ * lists what is COLD: it would be in both, or in none.  Returns the bytes that leave.
+ */
 static u32 lsmem_evict_one(struct lsmem_store *store, struct lsmem_segment *seg, u32 offset,
 			   const struct lsmem_entry *e, bool all)
 {
 	u32 bytes;
 
+	rcu_read_lock();
+	while (unlikely(lsmem_snapshots_copying(store)) && !kthread_should_stop()) {
+		rcu_read_unlock();
+		lsmem_snapshots_rest(store);
+		rcu_read_lock();
+	}
 	read_lock(&store->tier.evicting);
 	bytes = __lsmem_evict_one(store, seg, offset, e, all);
 	read_unlock(&store->tier.evicting);
+	rcu_read_unlock();
 	return bytes;
 }
 

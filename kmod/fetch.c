@@ -67,6 +67,9 @@
  * @answered: see @result
  * @ahead: nothing has waited for it
  * @near: it is read from a near drive: not the daemon's, until that was in vain
+ * @through: room for what is read, which is not put into memory; NULL: it is
+ * @room: bytes of @through
+ * @found: header of the entry that is in @through; its length is 0: the word has changed
  */
 struct lsmem_wanted {
 	struct hlist_node node;
@@ -87,6 +90,9 @@ struct lsmem_wanted {
 	bool answered;
 	bool ahead;
 	bool near;
+	void *through;
+	u32 room;
+	struct lsmem_entry found;
 };
 
 static u64 lsmem_wanted_cookie(const struct lsmem_wanted *wanted)
@@ -137,8 +143,10 @@ static struct hlist_head *lsmem_wanted_bucket(struct lsmem_store *store, u32 ind
 
 static void lsmem_wanted_put(struct lsmem_wanted *wanted)
 {
-	if (wanted && refcount_dec_and_test(&wanted->refs))
-		kfree(wanted);
+	if (!wanted || !refcount_dec_and_test(&wanted->refs))
+		return;
+	kvfree(wanted->through);
+	kfree(wanted);
 }
 
 /* The request for a word, with a reference, or NULL. @ahead: nothing waits for it. */
@@ -148,7 +156,7 @@ static struct lsmem_wanted *lsmem_wanted_find(struct lsmem_store *store, u32 ind
 
 	lockdep_assert_held(&store->fetches.lock);
 	hlist_for_each_entry(wanted, lsmem_wanted_bucket(store, index), node) {
-		if (wanted->index != index || wanted->word != word)
+		if (wanted->index != index || wanted->word != word || wanted->through)
 			continue;
 		refcount_inc(&wanted->refs);
 		if (wanted->ahead && !ahead) {
@@ -248,6 +256,41 @@ static bool lsmem_wanted_read(struct lsmem_store *store, struct lsmem_wanted *wa
 	return false;
 }
 
+static struct lsmem_wanted *lsmem_wanted_new(u32 index, u64 word, bool ahead, gfp_t gfp)
+{
+	struct lsmem_wanted *made = kzalloc(sizeof(*made), gfp);
+
+	if (!made)
+		return NULL;
+	init_waitqueue_head(&made->wait);
+	INIT_LIST_HEAD(&made->queued);
+	INIT_LIST_HEAD(&made->wants);
+	refcount_set(&made->refs, 2);
+	made->index = index;
+	made->word = word;
+	made->ahead = ahead;
+	made->since = ktime_get_ns();
+	return made;
+}
+
+/* A new request takes its place, unless there are @most.  Returns 0, -EAGAIN or -EBUSY as lsmem_wanted_get(). */
+static int lsmem_wanted_add(struct lsmem_store *store, struct lsmem_wanted *made, u32 most)
+{
+	struct lsmem_fetches *fetches = &store->fetches;
+
+	lockdep_assert_held(&fetches->lock);
+	if (fetches->stopped)
+		return -EAGAIN;
+	if (fetches->nr >= most)
+		return -EBUSY;
+	made->serial = ++fetches->serial;
+	hlist_add_head(&made->node, lsmem_wanted_bucket(store, made->index));
+	if (!made->near)
+		list_add_tail(&made->queued, made->ahead ? &fetches->ahead : &fetches->queue);
+	WRITE_ONCE(fetches->nr, fetches->nr + 1);
+	return 0;
+}
+
 /*
  * The request for a word, with a reference; a new one is read from the near drive, or queued.  @ahead:
  * nothing waits for it.  Returns an ERR_PTR(): -ENOMEM; -EBUSY: there are too many; -EAGAIN: the store is
@@ -266,32 +309,15 @@ static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 inde
 	spin_unlock(&fetches->lock);
 	if (found)
 		return found;
-	made = kzalloc(sizeof(*made), gfp);
+	made = lsmem_wanted_new(index, word, ahead, gfp);
 	if (!made)
 		return ERR_PTR(-ENOMEM);
-	init_waitqueue_head(&made->wait);
-	INIT_LIST_HEAD(&made->wants);
-	refcount_set(&made->refs, 2);
-	made->index = index;
-	made->word = word;
-	made->ahead = ahead;
 	made->near = !ahead && gfpflags_allow_blocking(gfp) && !(index & LSMEM_FETCH_WHOLE) &&
 		     lsmem_near_any(&store->nears);
-	made->since = ktime_get_ns();
 	spin_lock(&fetches->lock);
 	found = lsmem_wanted_find(store, index, word, ahead);
-	if (fetches->stopped) {
-		ret = -EAGAIN;
-	} else if (!found && fetches->nr >= most && !(index & LSMEM_FETCH_WHOLE)) {
-		ret = -EBUSY;
-	} else if (!found) {
-		made->serial = ++fetches->serial;
-		hlist_add_head(&made->node, lsmem_wanted_bucket(store, index));
-		INIT_LIST_HEAD(&made->queued);
-		if (!made->near)
-			list_add_tail(&made->queued, ahead ? &fetches->ahead : &fetches->queue);
-		WRITE_ONCE(fetches->nr, fetches->nr + 1);
-	}
+	if (!found)
+		ret = lsmem_wanted_add(store, made, index & LSMEM_FETCH_WHOLE ? U32_MAX : most);
 	spin_unlock(&fetches->lock);
 	if (!ret && !found) {
 		if (!made->near)
@@ -301,10 +327,7 @@ static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 inde
 		return made;
 	}
 	kfree(made);
-	if (!ret)
-		return found;
-	lsmem_wanted_put(found);
-	return ERR_PTR(ret);
+	return found ?: ERR_PTR(ret);
 }
 
 static bool lsmem_wanted_answered(const struct lsmem_wanted *wanted)
@@ -477,6 +500,75 @@ int lsmem_fetch(struct lsmem_store *store, u64 index, u64 *until, u64 deadline)
 	lsmem_wanted_put(wanted);
 	/* Ticks can come late, and then several at once: the clock decides. */
 	return ret == -ETIMEDOUT && ktime_get_ns() < *until ? 0 : ret;
+}
+
+/**
+ * lsmem_through_ask - have the bytes of an object that is COLD, which stays COLD
+ * @store: tiered, active
+ * @index: of its handle, below handles.nr
+ * @word: COLD
+ *
+ * The daemon takes the request after all others, but for those that nothing waits for.
+ *
+ * Context: sleeps.
+ * Return: for lsmem_through_wait() and lsmem_through_put(); an ERR_PTR(): -ENOMEM; -EBUSY: there are many
+ * requests; -EAGAIN: the store is being destroyed.
+ */
+struct lsmem_wanted *lsmem_through_ask(struct lsmem_store *store, u64 index, u64 word)
+{
+	struct lsmem_wanted *made = lsmem_wanted_new(index, word, true, GFP_KERNEL_ACCOUNT);
+	int ret;
+
+	if (!made)
+		return ERR_PTR(-ENOMEM);
+	made->room = lsmem_cold_blocks(word) * LSMEM_BLOCK;
+	made->through = kvmalloc(made->room, GFP_KERNEL_ACCOUNT);
+	if (made->through) {
+		spin_lock(&store->fetches.lock);
+		ret = lsmem_wanted_add(store, made, LSMEM_FETCHES_AHEAD);
+		spin_unlock(&store->fetches.lock);
+		if (!ret) {
+			wake_up_poll(&store->repl.events, EPOLLRDBAND);
+			return made;
+		}
+	} else {
+		ret = -ENOMEM;
+	}
+	kvfree(made->through);
+	kfree(made);
+	return ERR_PTR(ret);
+}
+
+/**
+ * lsmem_through_wait - wait for what lsmem_through_ask() has asked for
+ * @wanted: from it
+ * @until: end of the wait, ktime in ns
+ * @found: out: header of the entry
+ *
+ * Context: sleeps, killable.
+ * Return: the object's bytes, until lsmem_through_put(); NULL: the word has changed; an ERR_PTR(): as
+ * lsmem_fetch().
+ */
+const void *lsmem_through_wait(struct lsmem_wanted *wanted, u64 until, struct lsmem_entry *found)
+{
+	u64 now = ktime_get_ns();
+	int ret = lsmem_wanted_wait(wanted, until > now ? nsecs_to_jiffies(until - now) + 1 : 0);
+
+	if (ret)
+		return ERR_PTR(ret);
+	*found = wanted->found;
+	return lsmem_entry_length(found) ? wanted->through : NULL;
+}
+
+/**
+ * lsmem_through_put - what was read through is not needed any more
+ * @wanted: from lsmem_through_ask(), answered or not
+ *
+ * Context: may sleep.
+ */
+void lsmem_through_put(struct lsmem_wanted *wanted)
+{
+	lsmem_wanted_put(wanted);
 }
 
 /**
@@ -762,6 +854,16 @@ static bool lsmem_fetch_whole(const struct lsmem_wanted *wanted, const void *dat
 	return true;
 }
 
+/* What was read through. Returns 0; -EBADMSG: another entry than that of the word, which has changed. */
+static int lsmem_through_keep(struct lsmem_wanted *wanted, const struct lsmem_entry *e, const void *payload)
+{
+	if (lsmem_entry_length(e) > wanted->room)
+		return -EBADMSG;
+	memcpy(wanted->through, payload, lsmem_entry_length(e));
+	wanted->found = *e;
+	return 0;
+}
+
 /* Find an object in the bytes of a backup, and install it. Returns as lsmem_fill_one.result. */
 static int lsmem_fetch_object(struct lsmem_store *store, struct lsmem_wanted *wanted, const void *data,
 			      u32 length)
@@ -770,6 +872,8 @@ static int lsmem_fetch_object(struct lsmem_store *store, struct lsmem_wanted *wa
 	u32 at;
 	int ret = lsmem_fetch_find(wanted, data, length, &e, &at);
 
+	if (!ret && wanted->through)
+		return lsmem_through_keep(wanted, &e, data + at + lsmem_entry_header(&e));
 	return ret ?: lsmem_cache_install(store, wanted->word, &e, data + at + lsmem_entry_header(&e));
 }
 
@@ -799,7 +903,10 @@ static int lsmem_fetch_tried(struct lsmem_store *store, struct lsmem_wanted *wan
 	if (ret)
 		return ret;
 	lsmem_wanted_answer(store, wanted, result);
-	lsmem_fetch_count(store, ktime_get_ns() - wanted->since);
+	if (wanted->through)
+		lsmem_count(store, fetches_through, 1);
+	else
+		lsmem_fetch_count(store, ktime_get_ns() - wanted->since);
 	return 0;
 }
 

@@ -13,8 +13,10 @@
 
 #include "../uapi/lsmem.h"
 
+struct lsmem_entry;
 struct lsmem_segment;
 struct lsmem_store;
+struct lsmem_wanted;
 
 #define LSMEM_FETCH_BITS	10
 #define LSMEM_FETCHES_MAX	4096u	/* requests of a store */
@@ -66,6 +68,9 @@ bool lsmem_fetch_ahead(struct lsmem_store *store, u64 index, u64 word);
 int lsmem_fetch(struct lsmem_store *store, u64 index, u64 *until, u64 deadline);
 int lsmem_fetch_want(struct lsmem_store *store, u64 index, u64 word, struct lsmem_want *want);
 bool lsmem_fetch_unwant(struct lsmem_store *store, struct lsmem_want *want);
+struct lsmem_wanted *lsmem_through_ask(struct lsmem_store *store, u64 index, u64 word);
+const void *lsmem_through_wait(struct lsmem_wanted *wanted, u64 until, struct lsmem_entry *found);
+void lsmem_through_put(struct lsmem_wanted *wanted);
 int lsmem_fetch_segment(struct lsmem_store *store, const struct lsmem_segment *seg);
 
 bool lsmem_fetch_pending(const struct lsmem_store *store);

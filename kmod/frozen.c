@@ -20,6 +20,7 @@
 #include "registry.h"
 #include "snapshot.h"
 #include "store.h"
+#include "through.h"
 
 static vm_fault_t lsmem_frozen_fault(struct vm_fault *vmf)
 {
@@ -28,11 +29,18 @@ static vm_fault_t lsmem_frozen_fault(struct vm_fault *vmf)
 
 	if (vmf->pgoff >= frozen->bytes >> PAGE_SHIFT)
 		return VM_FAULT_SIGBUS;
-	if (offset < frozen->window->livemap.offset)
+	if (offset < frozen->window->livemap.offset) {
 		vmf->page = vmalloc_to_page((void *)frozen->window + offset);
-	else
-		vmf->page = virt_to_page(frozen->copy.pages[(offset - frozen->window->livemap.offset) >>
-							    PAGE_SHIFT]);
+	} else {
+		const struct lsmem_livemap_copy *copy = &frozen->copy;
+		u64 page = (offset - frozen->window->livemap.offset) >> PAGE_SHIFT;
+
+		if (page >= copy->nr_pages) {
+			page -= copy->nr_pages;
+			copy = &frozen->late;
+		}
+		vmf->page = virt_to_page(copy->pages[page]);
+	}
 	get_page(vmf->page);
 	return 0;
 }
@@ -61,14 +69,18 @@ static long lsmem_frozen_done(void *context, void *arg)
 {
 	const struct lsmem_snapshot_done *done = arg;
 
-	if (done->flags || done->reserved)
+	if (done->flags & ~LSMEM_SNAPSHOT_SETTLE || done->reserved)
 		return -EINVAL;
+	if (done->flags & LSMEM_SNAPSHOT_SETTLE)
+		lsmem_snapshot_settle(context);
 	return lsmem_snapshot_done(context, done->seglet);
 }
 
 static const struct lsmem_ioctl lsmem_frozen_ioctls[] = {
 	LSMEM_IOCTL(LSMEM_IOC_SNAPSHOT_DONE, struct lsmem_snapshot_done,
 		    LSMEM_SNAPSHOT_DONE_SIZE_VER0, lsmem_frozen_done),
+	LSMEM_IOCTL(LSMEM_IOC_SNAPSHOT_READ, struct lsmem_snapshot_read,
+		    LSMEM_SNAPSHOT_READ_SIZE_VER0, lsmem_through_ioctl),
 };
 
 static long lsmem_frozen_call(struct file *file, unsigned int cmd, unsigned long arg)
@@ -145,8 +157,6 @@ long lsmem_frozen_ioctl(struct lsmem_store *store, fmode_t mode, struct lsmem_sn
 		return -EINVAL;
 	if (!(mode & FMODE_READ))
 		return -EBADF;
-	if (store->tier.on)
-		return -EOPNOTSUPP;
 	if (!lsmem_store_active(store))
 		return -EAGAIN;
 	fd = get_unused_fd_flags(O_CLOEXEC);

@@ -46,6 +46,7 @@ struct lsmem_unsettled {
  * @era: of versions
  * @cut: of the last snapshot that was cut: new versions are higher; LSMEM_CUT_CHOOSING while it is
  *	chosen; 0: none was
+ * @colds: snapshots of a tiered store: objects that were COLD at their versions are not lost
  * @mark: of the versions that were ahead of the clock when they were taken, the highest
  * @floor: generations up to this one may have been given out before the recovery
  * @ceiling: the highest generation that may be given out; durable
@@ -69,6 +70,7 @@ struct lsmem_handles {
 	struct lsmem_livemap livemap;
 	u32 era;
 	u64 cut;
+	u32 colds;
 	atomic64_t mark;
 	u32 floor;
 	u32 ceiling;
@@ -129,6 +131,8 @@ static inline void lsmem_word_end(const struct lsmem_handles *handles, u64 old)
 		lsmem_livemap_clear(&handles->livemap, lsmem_word_position(old));
 }
 
+void lsmem_word_late(const struct lsmem_handles *handles, u64 index, u64 position);
+
 /* The version of the last cut.  While one is chosen, wait: it takes a few instructions. */
 static inline u64 lsmem_handles_cut(const struct lsmem_handles *handles)
 {
@@ -141,12 +145,16 @@ static inline u64 lsmem_handles_cut(const struct lsmem_handles *handles)
 
 /*
  * A change with this version, made by an exchange before, is about to clear the bit of the older entry, and not
- * before: a snapshot that is being cut at a lower version has that one.
+ * before: a snapshot that is being cut at a lower version has that one.  So has one of a tiered store at whose
+ * version the object was COLD, and that has not read it yet.
  */
-static inline void lsmem_word_save(const struct lsmem_handles *handles, u64 old, u64 version)
+static inline void lsmem_word_save(const struct lsmem_handles *handles, const struct lsmem_handle *h, u64 old,
+				   u64 version)
 {
 	const struct lsmem_livemap_copy *saved = READ_ONCE(handles->livemap.saved);
 
+	if (unlikely(READ_ONCE(handles->colds)))
+		lsmem_word_late(handles, h - handles->table, lsmem_word_position(old));
 	if (likely(!saved))
 		return;
 	smp_acquire__after_ctrl_dep();	/* a cut that is seen has begun to choose */
@@ -184,7 +192,7 @@ static inline bool lsmem_word_change(const struct lsmem_handles *handles, struct
 		lsmem_word_end(handles, new);
 		return false;
 	}
-	lsmem_word_save(handles, old, version);
+	lsmem_word_save(handles, h, old, version);
 	lsmem_word_end(handles, old);
 	return true;
 }

@@ -27,7 +27,7 @@
  *	window.c				memory of a store mapped into user space
  *	tree.c, root.c, journal.c, range.c,
  *	buffer.c, pages.c, pagefs.c	ranges of pages, as files
- *	frozen.c				the descriptor of a snapshot
+ *	through.c, frozen.c			what a snapshot reads from backups; its descriptor
  *	shared.c				memory that clients share
  *	watcher.c				the descriptor that reads notes
  *	uring.c				commands of io_uring

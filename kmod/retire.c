@@ -116,7 +116,7 @@ bool lsmem_retire_free(struct lsmem_store *store)
 	for (i = 0; i < nr; i++) {
 		victims[i]->nr_seglets = lsmem_snapshots_keep(store, victims[i]->seglets,
 							      victims[i]->nr_seglets, epoch,
-							      victims[i]->salt);
+							      victims[i]->salt, false);
 		lsmem_segment_free(store, victims[i]);
 		WRITE_ONCE(store->retires.segments, store->retires.segments - 1);
 		spin_unlock(&store->segments.lock);

@@ -48,8 +48,10 @@
 #include "space.h"
 #include "store.h"
 
+#define LSMEM_COLD_CHUNK	65536u	/* handle words, likewise */
 #define LSMEM_COPY_CHUNKS	64u	/* chunks of the bitmap between two looks at what ends a copy */
 #define LSMEM_CUT_PACE		8u	/* between two cuts cleaners run so many times as long as they rested */
+#define LSMEM_SNAPSHOT_ROOM	16u	/* of a tiered store: one of so many seglets is made free for snapshots */
 #define LSMEM_KEPT_CHUNK	64u	/* seglets freed together */
 #define LSMEM_KEPT_RANGE	(64u << 10)	/* seglets looked through under the lock */
 /* In so many seglets behind that in which it begins can an entry end. */
@@ -98,25 +100,47 @@ static void lsmem_snapshots_revoke(struct lsmem_snapshots *snapshots)
 			lsmem_frozen_revoke(frozen, LSMEM_SNAPSHOT_SPACE);
 }
 
+/* What the reader must know of the segment of a seglet. */
+static void lsmem_frozen_note(struct lsmem_frozen *frozen, u32 seglet, u32 salt, bool trailers)
+{
+	WRITE_ONCE(frozen->salts[seglet], salt);
+	if (!frozen->trailers)
+		return;
+	if (trailers)
+		set_bit(seglet, frozen->trailers);
+	else if (test_bit(seglet, frozen->trailers))
+		clear_bit(seglet, frozen->trailers);
+}
+
+/* How far the reader must be to be done with the entries that begin in a seglet; 0: there are none. */
+static u32 lsmem_frozen_until(const struct lsmem_frozen *frozen, u32 seglet)
+{
+	if (!frozen->copied)
+		return U32_MAX;		/* until the end */
+	if (frozen->cold && test_bit(seglet, frozen->some_late))
+		return frozen->store->seglets.nr + seglet + 1;
+	return test_bit(seglet, frozen->some) ? seglet + 1 : 0;
+}
+
 /*
  * Keep back what a snapshot needs of the seglets of a segment, which are in their order, or revoke the
  * snapshot if these are too many.
  */
-static void lsmem_frozen_keep(struct lsmem_frozen *frozen, const u32 *seglets, u32 nr, u32 salt)
+static void lsmem_frozen_keep(struct lsmem_frozen *frozen, const u32 *seglets, u32 nr, u32 salt, bool trailers)
 {
-	u32 until[LSMEM_SEGLETS], needed = 0, i, from = U32_MAX;
+	u32 until[LSMEM_SEGLETS], needed = 0, i, from = U32_MAX, last = 0, own;
 
 	lockdep_assert_held(&frozen->store->snapshots.lock);
 	for (i = 0; i < nr; i++) {
 		until[i] = 0;
 		/* The nearest seglet before this one in which entries begin: the last may end here. */
 		if (from != U32_MAX && i - from <= LSMEM_ENTRY_SEGLETS)
-			until[i] = seglets[from] + 1;
-		if (!frozen->copied) {
-			until[i] = U32_MAX;	/* until the end */
-		} else if (test_bit(seglets[i], frozen->some)) {
-			until[i] = max(until[i], seglets[i] + 1);
+			until[i] = last;
+		own = lsmem_frozen_until(frozen, seglets[i]);
+		if (own) {
+			until[i] = max(until[i], own);
 			from = i;
+			last = own;
 		}
 		needed += until[i] > frozen->done;
 	}
@@ -129,7 +153,7 @@ static void lsmem_frozen_keep(struct lsmem_frozen *frozen, const u32 *seglets, u
 			continue;
 		__set_bit(seglets[i], frozen->kept);
 		frozen->until[seglets[i]] = until[i];
-		frozen->salts[seglets[i]] = salt;
+		lsmem_frozen_note(frozen, seglets[i], salt, trailers);
 	}
 	lsmem_frozen_count(frozen, needed);
 }
@@ -141,11 +165,12 @@ static void lsmem_frozen_keep(struct lsmem_frozen *frozen, const u32 *seglets, u
  * @nr: how many, at most LSMEM_SEGLETS
  * @epoch: they were vacated or retired at
  * @salt: of their segment
+ * @trailers: it is a cache segment
  *
  * Context: does not sleep.
  * Return: how many can be freed; the others are freed when no snapshot keeps them back.
  */
-u32 lsmem_snapshots_keep(struct lsmem_store *store, u32 *seglets, u32 nr, u64 epoch, u32 salt)
+u32 lsmem_snapshots_keep(struct lsmem_store *store, u32 *seglets, u32 nr, u64 epoch, u32 salt, bool trailers)
 {
 	struct lsmem_snapshots *snapshots = &store->snapshots;
 	struct lsmem_frozen *frozen;
@@ -154,7 +179,7 @@ u32 lsmem_snapshots_keep(struct lsmem_store *store, u32 *seglets, u32 nr, u64 ep
 	spin_lock(&snapshots->lock);
 	list_for_each_entry(frozen, &snapshots->list, node)
 		if (frozen->stands && frozen->epoch < epoch)
-			lsmem_frozen_keep(frozen, seglets, nr, salt);
+			lsmem_frozen_keep(frozen, seglets, nr, salt, trailers);
 	for (i = 0; i < nr; i++)
 		if (!lsmem_frozen_holds(snapshots, seglets[i]))
 			seglets[left++] = seglets[i];
@@ -270,6 +295,53 @@ int lsmem_snapshot_done(struct lsmem_frozen *frozen, u32 seglet)
 	return 0;
 }
 
+/* ---- What was COLD at V --------------------------------------------------- */
+
+/**
+ * lsmem_word_late - an object of a tiered store has changed
+ * @handles: of the store
+ * @index: of the object
+ * @position: of its older entry, whose bit in the live bitmap is not cleared yet
+ *
+ * What was COLD can be changed only after it was fetched, or cleaned: its older entry is in memory.  A snapshot that
+ * has still to read it keeps that.
+ *
+ * Context: under rcu_read_lock() or in an append, from before the exchange on.
+ */
+void lsmem_word_late(const struct lsmem_handles *handles, u64 index, u64 position)
+{
+	struct lsmem_store *store = container_of(handles, struct lsmem_store, handles);
+	u64 bit = lsmem_livemap_bit(position);
+	u32 seglet = position >> LSMEM_POSITION_OFFSET_BITS;
+	const struct lsmem_segment *seg;
+	struct lsmem_frozen *frozen;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(frozen, &store->snapshots.list, node) {
+		if (!frozen->cold || !test_bit(index, frozen->cold) ||
+		    !test_and_clear_bit(index, frozen->cold))
+			continue;
+		seg = lsmem_segment_of(store, position);
+		lsmem_frozen_note(frozen, seglet, seg->salt,
+				  lsmem_segment_is_cache(&store->segments, seg->index));
+		set_bit(seglet, frozen->some_late);
+		set_bit(bit % LSMEM_CHUNK_BITS, lsmem_livemap_chunk(&frozen->late, bit / LSMEM_CHUNK_BITS));
+	}
+	rcu_read_unlock();
+}
+
+/**
+ * lsmem_snapshot_settle - the reader has read what was COLD, or found that it has changed
+ * @frozen: cut, of a tiered store
+ *
+ * When it returns, the late bitmap has all that has changed.  Context: sleeps.
+ */
+void lsmem_snapshot_settle(struct lsmem_frozen *frozen)
+{
+	if (frozen->cold)
+		synchronize_rcu_expedited();
+}
+
 /* ---- The cut -------------------------------------------------------------- */
 
 /**
@@ -282,6 +354,43 @@ void lsmem_snapshots_rest(struct lsmem_store *store)
 {
 	wait_event_freezable(store->plan.work, kthread_should_stop() ||
 			     !READ_ONCE(store->snapshots.copying));
+}
+
+/**
+ * lsmem_snapshots_hold - must a compactor not begin anything?
+ * @store: the store
+ *
+ * A cut of a tiered store waits until compactors have ended what they do: of a segment that is compacted, or from
+ * which objects are evicted, while V is chosen, all seglets would be kept back.  Not while writers are slowed down.
+ */
+bool lsmem_snapshots_hold(const struct lsmem_store *store)
+{
+	return unlikely(READ_ONCE(store->snapshots.waiting)) && !atomic_read(&store->space.stalled) &&
+	       lsmem_seglets_free(&store->seglets) >= READ_ONCE(store->space.throttle_below);
+}
+
+/**
+ * lsmem_snapshots_moving - a compactor works, unless it must rest
+ * @store: the store
+ * @moving: it begins, and looks at lsmem_snapshots_hold() next; false: it has ended
+ */
+void lsmem_snapshots_moving(struct lsmem_store *store, bool moving)
+{
+	if (moving)
+		atomic_inc_return(&store->snapshots.moving);	/* a full barrier; pairs with lsmem_cut_wait() */
+	else if (atomic_dec_and_test(&store->snapshots.moving) && READ_ONCE(store->snapshots.waiting))
+		wake_up_all(&store->space.wait);
+}
+
+/**
+ * lsmem_snapshots_copying - must no word of an object that stays as it is be exchanged now?
+ * @store: the store
+ *
+ * Context: under rcu_read_lock() or in an append, until the exchange.
+ */
+bool lsmem_snapshots_copying(const struct lsmem_store *store)
+{
+	return smp_load_acquire(&store->snapshots.copying);	/* pairs with lsmem_cut_make() */
 }
 
 /* Choose V.  Interrupts are off, because writers wait for the choice. */
@@ -304,6 +413,35 @@ static u64 lsmem_cut_choose(struct lsmem_handles *handles, const struct lsmem_st
 	return version;
 }
 
+/* Must a copy be given up?  @end: jiffies. */
+static int lsmem_cut_pause(const struct lsmem_frozen *frozen, unsigned long end)
+{
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	if (atomic_read(&frozen->store->space.stalled) || !READ_ONCE(frozen->stands))
+		return -ENOSPC;
+	if (time_after(jiffies, end))
+		return -ETIMEDOUT;
+	cond_resched();
+	return 0;
+}
+
+/* List what is COLD.  Nothing becomes COLD meanwhile, or is fetched, so that nothing of it is changed. */
+static int lsmem_cut_cold(struct lsmem_frozen *frozen, unsigned long end)
+{
+	const struct lsmem_handles *handles = &frozen->store->handles;
+	int ret = 0;
+	u64 i;
+
+	for (i = 0; !ret && i < handles->nr; i++) {
+		if (lsmem_word_state(READ_ONCE(handles->table[i].word)) == LSMEM_WORD_COLD)
+			__set_bit(i, frozen->cold);
+		if ((i + 1) % LSMEM_COLD_CHUNK == 0)
+			ret = lsmem_cut_pause(frozen, end);
+	}
+	return ret;
+}
+
 /* Copy the live bitmap, and note which seglets have bits. */
 static int lsmem_cut_copy(struct lsmem_frozen *frozen)
 {
@@ -311,20 +449,14 @@ static int lsmem_cut_copy(struct lsmem_frozen *frozen)
 	const struct lsmem_livemap *livemap = &store->handles.livemap;
 	u64 chunks = livemap->bytes / LSMEM_CHUNK_BYTES, i;
 	unsigned long end = jiffies + msecs_to_jiffies(READ_ONCE(store->views.view_ms));
+	int ret = 0;
 
-	for (i = 0; i < chunks; i++) {
+	for (i = 0; !ret && i < chunks; i++) {
 		lsmem_livemap_copy_chunk(livemap, &frozen->copy, i, frozen->some);
-		if ((i + 1) % LSMEM_COPY_CHUNKS)
-			continue;
-		if (fatal_signal_pending(current))
-			return -EINTR;
-		if (atomic_read(&store->space.stalled) || !READ_ONCE(frozen->stands))
-			return -ENOSPC;
-		if (time_after(jiffies, end))
-			return -ETIMEDOUT;
-		cond_resched();
+		if ((i + 1) % LSMEM_COPY_CHUNKS == 0)
+			ret = lsmem_cut_pause(frozen, end);
 	}
-	return 0;
+	return ret || !frozen->cold ? ret : lsmem_cut_cold(frozen, end);
 }
 
 /* The copy is made: note the salts of seglets that have bits and are not kept back yet. */
@@ -341,7 +473,8 @@ static void lsmem_cut_note(struct lsmem_frozen *frozen)
 			owner = READ_ONCE(store->seglets.owner[i]);
 			if (!test_bit(i, frozen->kept) && owner < store->segments.nr_all)
 				/* Of a segment that begins meanwhile all entries are above V. */
-				frozen->salts[i] = data_race(store->segments.table[owner].salt);
+				lsmem_frozen_note(frozen, i, data_race(store->segments.table[owner].salt),
+						  lsmem_segment_is_cache(&store->segments, owner));
 		}
 		spin_unlock(&store->snapshots.lock);
 		i = end;
@@ -362,6 +495,7 @@ static int lsmem_cut_pace(const struct lsmem_snapshots *snapshots)
 	return 0;
 }
 
+/* Of a tiered store, tier.fill is held: nothing is put into memory. */
 static int lsmem_cut_make(struct lsmem_frozen *frozen)
 {
 	struct lsmem_store *store = frozen->store;
@@ -379,7 +513,8 @@ static int lsmem_cut_make(struct lsmem_frozen *frozen)
 	frozen->window->version = lsmem_cut_choose(&store->handles, store, &frozen->copy);
 	synchronize_rcu_expedited();	/* changes up to V are complete; nothing moves */
 	ret = lsmem_cut_copy(frozen);
-	WRITE_ONCE(snapshots->copying, false);
+	/* Pairs with lsmem_snapshots_copying(): who moves what was COLD has listed it. */
+	smp_store_release(&snapshots->copying, false);
 	wake_up_all(&store->plan.work);
 	WRITE_ONCE(store->handles.livemap.saved, NULL);
 	snapshots->next_cut = ktime_get_ns() + LSMEM_CUT_PACE * (ktime_get_ns() - begin);
@@ -392,6 +527,39 @@ static int lsmem_cut_make(struct lsmem_frozen *frozen)
 	ret = frozen->stands ? 0 : -ENOSPC;
 	spin_unlock(&snapshots->lock);
 	return ret;
+}
+
+/* How many seglets may a snapshot keep back now? */
+static u32 lsmem_cut_most(const struct lsmem_store *store)
+{
+	u32 free = READ_ONCE(store->seglets.nr_free), below = READ_ONCE(store->space.throttle_below);
+
+	return free > below ? (u64)(free - below) * READ_ONCE(store->snapshots.share) / 1000 : 0;
+}
+
+/*
+ * A tiered store: wait until something was evicted, if memory is full, and until compactors rest, for limits/view_ms
+ * each at most.  They rest until snapshots.waiting is cleared.  Returns 0 or -EINTR.
+ */
+static int lsmem_cut_wait(struct lsmem_store *store)
+{
+	u32 room = max(store->seglets.nr / LSMEM_SNAPSHOT_ROOM, 2 * LSMEM_SEGLETS);
+	u32 most = (u64)room * READ_ONCE(store->snapshots.share) / 1000 / 2;
+	unsigned long left = msecs_to_jiffies(READ_ONCE(store->views.view_ms));
+	int ret;
+
+	/* Not longer: what leaves memory while a snapshot needs it makes no room. */
+	WRITE_ONCE(store->snapshots.room, room);
+	wake_up_all(&store->plan.work);
+	ret = wait_event_killable_timeout(store->space.wait, !lsmem_tier_over(store) ||
+					  (lsmem_cut_most(store) >= most &&
+					   !atomic_read(&store->space.stalled)), left);
+	WRITE_ONCE(store->snapshots.room, 0);
+	if (ret < 0)
+		return -EINTR;
+	smp_store_mb(store->snapshots.waiting, true);	/* pairs with lsmem_snapshots_moving() */
+	return wait_event_killable_timeout(store->space.wait, !atomic_read(&store->snapshots.moving),
+					   left) < 0 ? -EINTR : 0;
 }
 
 /**
@@ -408,20 +576,30 @@ int lsmem_snapshot_cut(struct lsmem_frozen *frozen, u32 kept_max, u32 time_ms)
 {
 	struct lsmem_store *store = frozen->store;
 	struct lsmem_snapshots *snapshots = &store->snapshots;
-	u32 free = READ_ONCE(store->seglets.nr_free), below = READ_ONCE(store->space.throttle_below);
-	u32 most = free > below ? (u64)(free - below) * READ_ONCE(snapshots->share) / 1000 : 0;
-	u32 ms = READ_ONCE(snapshots->time_ms);
+	u32 ms = READ_ONCE(snapshots->time_ms), most;
 	int ret;
 
-	if (!most)
-		return -ENOSPC;
-	frozen->window->kept_max = kept_max ? min(kept_max, most) : most;
 	frozen->window->time_ms = time_ms ? min(time_ms, ms) : ms;
 	if (mutex_lock_killable(&snapshots->cutting))
 		return -EINTR;
 	ret = lsmem_cut_pace(snapshots);
-	if (!ret)
+	if (!ret && frozen->cold)
+		ret = lsmem_cut_wait(store);
+	most = lsmem_cut_most(store);
+	if (!ret && !most)
+		ret = -ENOSPC;
+	frozen->window->kept_max = kept_max ? min(kept_max, most) : most;
+	if (!ret && frozen->cold && mutex_lock_killable(&store->tier.fill))
+		ret = -EINTR;
+	if (!ret) {
 		ret = lsmem_cut_make(frozen);
+		if (frozen->cold)
+			mutex_unlock(&store->tier.fill);
+	}
+	if (frozen->cold) {
+		WRITE_ONCE(snapshots->waiting, false);
+		wake_up_all(&store->plan.work);
+	}
 	mutex_unlock(&snapshots->cutting);
 	if (ret)
 		return ret;
@@ -442,10 +620,13 @@ static int lsmem_frozen_alloc(struct lsmem_frozen *frozen)
 	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
 	struct lsmem_store *store = frozen->store;
 	size_t salts = PAGE_ALIGN((size_t)store->seglets.nr * sizeof(*frozen->salts));
+	size_t trailers = store->tier.on ? PAGE_ALIGN(BITS_TO_LONGS(store->seglets.nr) * sizeof(long)) : 0;
+	size_t cold = store->tier.on ? PAGE_ALIGN(BITS_TO_LONGS(store->handles.nr) * sizeof(long)) : 0;
+	size_t first = PAGE_SIZE + salts + trailers + cold, bits = store->handles.livemap.bytes;
 	struct lsmem_snapshot_page *window;
 
-	frozen->bytes = PAGE_SIZE + salts + store->handles.livemap.bytes;
-	window = __vmalloc(PAGE_SIZE + salts, gfp | __GFP_ZERO);
+	frozen->bytes = first + bits + (store->tier.on ? bits : 0);
+	window = __vmalloc(first, gfp | __GFP_ZERO);
 	frozen->window = window;
 	frozen->some = kvcalloc(BITS_TO_LONGS(store->seglets.nr), sizeof(long), gfp);
 	frozen->kept = kvcalloc(BITS_TO_LONGS(store->seglets.nr), sizeof(long), gfp);
@@ -455,19 +636,32 @@ static int lsmem_frozen_alloc(struct lsmem_frozen *frozen)
 	/* Each byte of it is written before a reader can map it. */
 	if (lsmem_livemap_copy_init(&frozen->copy, &store->handles.livemap, gfp))
 		return -ENOMEM;
+	if (store->tier.on) {
+		frozen->some_late = kvcalloc(BITS_TO_LONGS(store->seglets.nr), sizeof(long), gfp);
+		if (!frozen->some_late ||
+		    lsmem_livemap_copy_init(&frozen->late, &store->handles.livemap, gfp | __GFP_ZERO))
+			return -ENOMEM;
+		frozen->trailers = (void *)window + PAGE_SIZE + salts;
+		frozen->cold = (void *)frozen->trailers + trailers;
+		window->trailers = (struct lsmem_window){ PAGE_SIZE + salts, trailers };
+		window->cold = (struct lsmem_window){ PAGE_SIZE + salts + trailers, cold };
+		window->late = (struct lsmem_window){ first + bits, bits };
+	}
 	frozen->salts = (void *)window + PAGE_SIZE;
 	window->magic = LSMEM_SNAPSHOT_MAGIC;
 	window->abi = LSMEM_ABI;
 	window->length = sizeof(*window);
 	window->nr_seglets = store->seglets.nr;
 	window->salts = (struct lsmem_window){ PAGE_SIZE, salts };
-	window->livemap = (struct lsmem_window){ PAGE_SIZE + salts, store->handles.livemap.bytes };
+	window->livemap = (struct lsmem_window){ first, bits };
 	return 0;
 }
 
 static void lsmem_frozen_destroy(struct lsmem_frozen *frozen)
 {
+	lsmem_livemap_copy_destroy(&frozen->late);
 	lsmem_livemap_copy_destroy(&frozen->copy);
+	kvfree(frozen->some_late);
 	kvfree(frozen->until);
 	kvfree(frozen->kept);
 	kvfree(frozen->some);
@@ -477,7 +671,7 @@ static void lsmem_frozen_destroy(struct lsmem_frozen *frozen)
 
 /**
  * lsmem_snapshot_new - prepare a snapshot
- * @store: active, object kind, not tiered
+ * @store: active, object kind
  *
  * Context: sleeps.
  * Return: the snapshot, which keeps nothing back before its cut, or an ERR_PTR: -EBUSY: the store has
@@ -510,7 +704,8 @@ struct lsmem_frozen *lsmem_snapshot_new(struct lsmem_store *store)
 		return ERR_PTR(-ENOMEM);
 	}
 	spin_lock(&snapshots->lock);
-	list_add_tail(&frozen->node, &snapshots->list);
+	list_add_tail_rcu(&frozen->node, &snapshots->list);
+	WRITE_ONCE(store->handles.colds, store->handles.colds + !!frozen->cold);
 	spin_unlock(&snapshots->lock);
 	return frozen;
 }
@@ -531,9 +726,12 @@ void lsmem_snapshot_end(struct lsmem_frozen *frozen)
 	cancel_delayed_work_sync(&frozen->over);
 	lsmem_frozen_free(frozen, U32_MAX);
 	spin_lock(&snapshots->lock);
-	list_del(&frozen->node);
+	list_del_rcu(&frozen->node);
+	WRITE_ONCE(frozen->store->handles.colds, frozen->store->handles.colds - !!frozen->cold);
 	snapshots->nr--;
 	spin_unlock(&snapshots->lock);
+	if (frozen->cold)
+		synchronize_rcu_expedited();	/* lsmem_word_late() */
 	lsmem_frozen_destroy(frozen);
 }
 

@@ -332,10 +332,11 @@ struct lsmem_page {
  * @reserved: 0
  *
  * See struct lsmem_snapshot_page.  Frozen bitmap and salts are charged to the memory cgroup of the caller:
- * a 250th of the store's memory.  The call takes about a millisecond for each GiB of the store, in which
- * both cleaners rest; a fatal signal ends it.
+ * a 250th of the store's memory; of a tiered store twice as much, and a bit for each handle.  The call takes about a
+ * millisecond for each GiB of the store, and of a tiered one for each million of handles, in which both cleaners rest,
+ * and nothing is fetched; a fatal signal ends it.
  *
- * EBADF: this descriptor cannot read.  EOPNOTSUPP: the store is tiered.  EBUSY: the store has
+ * EBADF: this descriptor cannot read.  EBUSY: the store has
  * limits/snapshots_max snapshots.  ENOSPC: no seglet may be kept back, or a writer waits for space.
  * ETIMEDOUT: the copy was not made within limits/view_ms.  ENOMEM.  EMFILE, ENFILE: no descriptor.
  */
@@ -355,8 +356,10 @@ struct lsmem_snapshot {
 /**
  * struct lsmem_snapshot_done - LSMEM_IOC_SNAPSHOT_DONE, of the descriptor of a snapshot
  * @size: bytes of this structure, as the caller knows it
- * @flags: 0
- * @seglet: the reader is done with all entries that begin in seglets with lower numbers
+ * @flags: LSMEM_SNAPSHOT_SETTLE: the reader has read what was not in memory (LSMEM_IOC_SNAPSHOT_READ): when the call
+ *	returns, the late bitmap has all objects of it that have changed
+ * @seglet: the reader is done with all entries that begin in seglets with lower numbers; of the late bitmap,
+ *	nr_seglets + the number of the seglet
  * @reserved: 0
  *
  * The kernel frees what it kept back for these entries alone: not a seglet in which an entry ends that
@@ -372,6 +375,40 @@ struct lsmem_snapshot_done {
 };
 
 #define LSMEM_SNAPSHOT_DONE_SIZE_VER0 16
+#define LSMEM_SNAPSHOT_SETTLE	(1u << 0)
+
+/**
+ * struct lsmem_snapshot_read - LSMEM_IOC_SNAPSHOT_READ, of the descriptor of a snapshot of a tiered store: read objects
+ *	that were not in memory at its version
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @ops: user pointer to the operations: LSMEM_OP_READ with LSMEM_OPF_INDEX alone, offset and result 0
+ * @nr: operations at @ops, 1 .. LSMEM_SNAPSHOT_READ_MAX
+ * @prefix: bytes that are wanted of each object, 0: all
+ *
+ * Each operation has its result.  With 0 the object is the caller's, as it was at the version: no other call gets it,
+ * and its bit in the bitmap of cold objects is clear.  What is on backups only is read from there without being put
+ * into memory: nothing leaves memory for it.  Requests of a call are on their way together; those for places that lie
+ * close together are read together, so pass indices in the order of their handle words.
+ *
+ * Results: ENOENT: the bit of the index is clear: it was in memory at the version, or has no object, or the caller has
+ * read it, or it has changed since, and is or will be in the late bitmap.  EMSGSIZE: the room does not suffice for
+ * the object, whose length is in object_length, or for @prefix bytes of it: call again.  EIO, ETIMEDOUT, ENOMEM: as
+ * those of a read of a tiered store.  EFAULT.
+ *
+ * Returns 0 if all were tried.  ECANCELED: the snapshot is revoked.  EOPNOTSUPP: the store is not tiered.  EAGAIN: it is not
+ * active.  EINTR: a fatal signal.
+ */
+struct lsmem_snapshot_read {
+	__u32 size;
+	__u32 flags;
+	__u64 ops;
+	__u32 nr;
+	__u32 prefix;
+};
+
+#define LSMEM_SNAPSHOT_READ_SIZE_VER0 24
+#define LSMEM_SNAPSHOT_READ_MAX	256u
 
 /**
  * struct lsmem_shared - LSMEM_IOC_SHARED: memory that all clients of a store share
@@ -488,6 +525,7 @@ struct lsmem_note {
 #define LSMEM_IOC_SNAPSHOT_DONE	_IOWR(LSMEM_IOC_MAGIC, 0xcb, struct lsmem_snapshot_done)
 #define LSMEM_IOC_SHARED	_IOWR(LSMEM_IOC_MAGIC, 0xcc, struct lsmem_shared)
 #define LSMEM_IOC_WATCH		_IOWR(LSMEM_IOC_MAGIC, 0xcd, struct lsmem_watch)
+#define LSMEM_IOC_SNAPSHOT_READ	_IOWR(LSMEM_IOC_MAGIC, 0xce, struct lsmem_snapshot_read)
 /* The kernel ignores the size in these numbers, which is that of the structure at build time of
  * the program.
  */
@@ -667,7 +705,10 @@ struct lsmem_slot {
  * @time_ms: how long the snapshot may last, milliseconds
  * @kept: seglets that are kept back now
  * @done: of the last LSMEM_IOC_SNAPSHOT_DONE
- * @reserved: 0; keeps @state on a cache line of its own
+ * @trailers: where in this window, of a tiered store, the bitmap of seglets is in which each entry is followed by 8
+ *	bytes more: they are, or were, of cache segments
+ * @cold: likewise, the bitmap of indices whose objects were not in memory at V, and have still to be read
+ * @late: likewise, the late bitmap, as @livemap: entries of those that have changed before they were read
  * @state: LSMEM_SNAPSHOT_STANDS, or why the snapshot is revoked
  * @reserved2: 0
  *
@@ -682,6 +723,12 @@ struct lsmem_slot {
  * entry is known, as at the first bit of a seglet, try the four: lsmem_entry_valid(), with the salt of the
  * seglet, tells.  Entries never change in place, and the seglet table has the chains of seglets that are
  * kept back.  Check the bounds of every step: in a snapshot that is revoked, all may be anything.
+ *
+ * Of a tiered store (@cold has a length) objects that were not in memory at V have no bit in the frozen bitmap.  When
+ * that is read, pass the indices of the bits in @cold to LSMEM_IOC_SNAPSHOT_READ.  A bit that is found clear may be that
+ * of an object that has changed: its entry as at V is in memory, and kept back, and has a bit in @late.  Then
+ * call LSMEM_IOC_SNAPSHOT_DONE with LSMEM_SNAPSHOT_SETTLE, and read @late like the frozen bitmap.  So each object
+ * that lived at V is found once: by its bit in memory, by reading it, or by its late bit.
  *
  * After each batch, and before the batch is used: execute an acquire fence (smp_rmb(), on arm64 DMB ISHLD),
  * then load @state.  If it is LSMEM_SNAPSHOT_STANDS, the bytes of the batch were those at V.  The
@@ -701,7 +748,9 @@ struct lsmem_snapshot_page {
 	__u32 time_ms;
 	__u32 kept;
 	__u32 done;
-	__u64 reserved[6];
+	struct lsmem_window trailers;
+	struct lsmem_window cold;
+	struct lsmem_window late;
 	__u32 state;
 	__u32 reserved2;
 };

@@ -426,7 +426,7 @@ static void snapshot_test_before(struct kunit *test)
 	u32 seglets[2] = { 7, 8 };
 
 	__set_bit(7, frozen->some);
-	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, seglets, 2, epoch, 0), 2);
+	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, seglets, 2, epoch, 0, false), 2);
 	KUNIT_EXPECT_EQ(test, seglets[0], 7);
 	KUNIT_EXPECT_EQ(test, seglets[1], 8);
 	KUNIT_EXPECT_EQ(test, store->snapshots.kept, 0);
@@ -448,7 +448,7 @@ static void snapshot_test_done(struct kunit *test)
 		seglets[i] = order[i];
 	__set_bit(40, frozen->some);
 	__set_bit(13, frozen->some);
-	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, seglets, 5, epoch, 99), 0);
+	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, seglets, 5, epoch, 99, false), 0);
 	KUNIT_EXPECT_EQ(test, store->snapshots.kept, 5);
 	KUNIT_EXPECT_EQ(test, frozen->salts[12], 99);
 	KUNIT_EXPECT_EQ(test, lsmem_snapshot_done(frozen, 13), 0);
@@ -466,7 +466,7 @@ static void snapshot_test_done(struct kunit *test)
 	other = snapshot_cut(test, 0, 0);
 	__set_bit(12, other->some);
 	seglets[0] = 12;
-	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, seglets, 1, epoch, 99), 0);
+	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, seglets, 1, epoch, 99, false), 0);
 	store->snapshots.kept--;	/* 12 was kept back before: no segment can retire it twice */
 	KUNIT_EXPECT_EQ(test, lsmem_snapshot_done(frozen, 41), 0);
 	KUNIT_EXPECT_EQ(test, frozen->nr_kept, 0);
@@ -477,7 +477,7 @@ static void snapshot_test_done(struct kunit *test)
 	for (i = 0; i < 30; i++)
 		seglets[i] = 100 + i;
 	__set_bit(100, frozen->some);
-	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, seglets, 30, epoch, 99), 13);
+	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, seglets, 30, epoch, 99, false), 13);
 	KUNIT_EXPECT_EQ(test, seglets[0], 117);
 	KUNIT_EXPECT_EQ(test, store->snapshots.kept, 17);
 	lsmem_snapshot_end(frozen);
@@ -564,12 +564,12 @@ static void snapshot_test_danger(struct kunit *test)
 
 	lsmem_test_take_seglets(store, store->space.throttle_below);
 	__set_bit(seglet, frozen->some);
-	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, &seglet, 1, epoch, 0), 0);
+	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, &seglet, 1, epoch, 0, false), 0);
 	KUNIT_EXPECT_EQ(test, frozen->window->state, LSMEM_SNAPSHOT_STANDS);
 	seglet = 1;
 	lsmem_test_take_seglets(store, store->space.throttle_below - 1);
 	__set_bit(seglet, frozen->some);
-	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, &seglet, 1, epoch, 0), 0);
+	KUNIT_EXPECT_EQ(test, lsmem_snapshots_keep(store, &seglet, 1, epoch, 0, false), 0);
 	KUNIT_EXPECT_EQ(test, frozen->window->state, LSMEM_SNAPSHOT_SPACE);
 	compact_await(test, !READ_ONCE(store->snapshots.kept));
 	KUNIT_EXPECT_EQ(test, store->seglets.nr_free, store->space.throttle_below + 1);
@@ -596,7 +596,7 @@ static void snapshot_test_end(struct kunit *test)
 			seglets[j] = seglet;
 			__set_bit(seglet, frozen->some);
 		}
-		left = lsmem_snapshots_keep(store, seglets, ARRAY_SIZE(seglets), epoch, 0);
+		left = lsmem_snapshots_keep(store, seglets, ARRAY_SIZE(seglets), epoch, 0, false);
 		/* Its time is over already, or it keeps them back. */
 		KUNIT_EXPECT_TRUE(test, !left || left == ARRAY_SIZE(seglets));
 		lsmem_seglets_put(&store->seglets, seglets, left);

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from random import Random
 from typing import Any, Callable, Optional, Sequence
 
 HERE = Path(__file__).resolve().parent
@@ -117,12 +118,19 @@ class Rounds:
         self.seconds = seconds
         self.quick = quick
 
-    def run(self, turns: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
-        """Runs all in turn, round after round. The first round warms up and does not count."""
+    def run(self, turns: dict[str, Callable[[], float]], mixed: bool = False) -> dict[str, list[float]]:
+        """Runs all in turn, round after round. The first round warms up and does not count.
+
+        mixed: in another order in each round, because what comes before a turn is felt in it.
+        """
         rates: dict[str, list[float]] = {name: [] for name in turns}
+        order = list(turns)
+        random = Random(1)
         for number in range(self.rounds + 1):
-            for name, turn in turns.items():
-                rate = turn()
+            if mixed:
+                random.shuffle(order)
+            for name in order:
+                rate = turns[name]()
                 if number:
                     rates[name].append(rate)
         return rates

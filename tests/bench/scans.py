@@ -58,7 +58,7 @@ def _plans(rounds: Rounds, group: str, objects: int, mib: int) -> None:
     for share, label in SHARES.items():
         sums: set[int] = set()
         times = rounds.run({name: _turn(player, ("sum", plan, share, 1), sums)
-                            for plan, name in enumerate(PLANS)})
+                            for plan, name in enumerate(PLANS)}, mixed=True)
         whole = share == 1000
         what = f"log order, {label} of the objects"
         result(group, what, times["alone"], times["log"], "lsm_read() one by one", "ms", how,

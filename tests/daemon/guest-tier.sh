@@ -27,6 +27,9 @@ kill_often()
 	done
 }
 
+# scan NAME: all objects are seen
+scan() { is "$1 sees each object" "$("$ctl" scan "$store" --exact --json | jq .objects)" "$(figure handles_used)"; }
+
 configure "$drive" 'kind = object\nsize = 128M\ncapacity = 512M\n'
 ok 'formatted and active' start format --format --force
 is 'its capacity' "$(figure capacity_bytes)" $((512 << 20))
@@ -40,6 +43,10 @@ tier
 verify 'all there'
 ok 'objects were fetched' [ "$(figure tier/fetches)" -gt 1000 ]
 ok 'most of them by the kernel alone' [ "$(figure tier/fetches_near)" -gt $(($(figure tier/fetches) / 2)) ]
+fetches=$(figure tier/fetches)
+scan 'a scan of all'
+is 'what is on the backup stays there' "$(figure tier/fetches)" "$fetches"
+ok 'and is read there' [ "$(figure tier/fetches_through)" -gt 1000 ]
 tier
 for round in 1 2 3; do		# until cleaning has to go on
 	objects "half of the objects overwritten, $round" overwrite 50
@@ -69,6 +76,7 @@ for ((i = 0; i < losses; i++)); do
 	grep 'tiered: active' "$log" | tail -1 | sed 's/^.*tiered/# tiered/'
 	ok "loss $i: objects were not read" \
 		[ "$(jq .recovery_read_bytes "/run/lsmem/$store.json")" -lt $((200 << 20)) ]
+	scan "loss $i: a scan of a store that was just recovered"
 	reads "loss $i: reads of a store that was just recovered" 3 true
 	verify "loss $i: all that was acknowledged"
 	tier

@@ -437,6 +437,7 @@ int segment_place(int fd, uint64_t segment);
 
 /* calls_run.c, calls_repl.c, calls_tier.c, calls_pages.c */
 long run_vector(struct making *m);
+long run_through(struct making *m);
 long run_uring(struct making *m);
 long run_unknown(struct making *m);
 long run_file(struct making *m);

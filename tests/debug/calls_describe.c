@@ -267,7 +267,7 @@ static void watch_done(struct making *m, const uint8_t *bytes, long ret)
 
 static const struct field snapshot_done_fields[] = {
 	FIELD(lsmem_snapshot_done, size, SIZE),
-	FIELD(lsmem_snapshot_done, flags, ZERO),
+	FIELD(lsmem_snapshot_done, flags, NUMBER, .low = 0, .high = LSMEM_SNAPSHOT_SETTLE),
 	FIELD(lsmem_snapshot_done, seglet, ANY),
 	FIELD(lsmem_snapshot_done, reserved, ZERO),
 };
@@ -443,6 +443,7 @@ const struct description descriptions[] = {
 	      snapshot_done_fields),
 	IOCTL("WATCH", OBJECT, 10, 8, LSMEM_IOC_WATCH, lsmem_watch, watch_fields, .done = watch_done),
 	CALL("watch", WATCH, 30, 20, run_watch),
+	CALL("SNAPSHOT read", SNAPSHOT, 15, 12, run_through, .request = LSMEM_IOC_SNAPSHOT_READ),
 	CALL("range forge", OBJECT, 4, 3, run_range_forge),
 	CALL("range file", PAGES, 50, 30, run_range_file),
 	CALL("range map", PAGES, 20, 15, run_range_map),

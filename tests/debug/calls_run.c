@@ -160,6 +160,49 @@ long run_vector(struct making *m)
 	return ret;
 }
 
+/* Read what a snapshot of a tiered store has that was not in memory; of others EOPNOTSUPP. */
+long run_through(struct making *m)
+{
+	const struct gene *gene = m->call->gene;
+	struct lsmem_snapshot_read read = { .size = sizeof(read), .prefix = gene[4].small % 2 ? gene[4].bits : 0 };
+	struct lsmem_op *made = (void *)(m->me->heap + HEAP_ARRAY);
+	uint32_t nr = 1 + gene[3].bits % (gene[3].small % 8 ? 8 : LSMEM_SNAPSHOT_READ_MAX), i;
+	uint64_t random = gene[6].bits | 1;
+	uint8_t *ops;
+	long ret;
+
+	pick_fd(m, &gene[0], FD_SNAPSHOT);
+	ops = place(m, &gene[5], HEAP_VECTOR, nr * sizeof(*made), true);
+	for (i = 0; i < nr; i++) {
+		made[i] = (struct lsmem_op){
+			.size = sizeof(*made), .op = random_below(&random, 16) ? LSMEM_OP_READ : 5,
+			.flags = random_below(&random, 16) ? LSMEM_OPF_INDEX : 3,
+			.handle = random_below(&random, 4000), .length = random_below(&random, 5000),
+			.data = (uintptr_t)(m->me->heap + random_below(&random, 1u << 16)),
+		};
+	}
+	touch_copy(ops, (const uint8_t *)made, nr * sizeof(*made));
+	read.ops = (uintptr_t)ops;
+	read.nr = nr;
+	if (how_of(&gene[3]) != VALID) {
+		read.nr = gene[3].bits % 2 ? 0 : LSMEM_SNAPSHOT_READ_MAX + 1 + gene[3].bits % 1000;
+		is_wrong(m, EINVAL);
+	}
+	if (how_of(&gene[2]) != VALID) {
+		read.flags = 1u << gene[2].bits % 32;
+		is_wrong(m, EINVAL);
+	}
+	m->size = sizeof(read);
+	memcpy(m->bytes, &read, sizeof(read));
+	m->argument = place_argument(m, &gene[1]);
+	note(m, m->fd, LSMEM_IOC_SNAPSHOT_READ, m->argument, m->bytes, m->size);
+	ret = outcome(syscall(SYS_ioctl, m->fd, LSMEM_IOC_SNAPSHOT_READ, m->argument));
+	m->sure = false;	/* what was read may have overwritten operations and guards */
+	m->guards = 0;
+	judge(m, &descriptions[m->call->kind], ret);
+	return ret;
+}
+
 /* ---- Commands of io_uring ----------------------------------------------- */
 
 #define URING_SECONDS	100	/* then a command has been lost */

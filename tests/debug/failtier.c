@@ -409,6 +409,41 @@ TEST_F_TIMEOUT(cold, place, SECONDS)
 	EXPECT_EQ(0, store_destroy(&other));
 }
 
+/* An object that a snapshot reads through: after an error it is still to be read, but for the result that was lost. */
+TEST_F_TIMEOUT(cold, through, SECONDS)
+{
+	struct lsmem_snapshot snapshot = { .size = sizeof(snapshot) };
+	static uint8_t bytes[LENGTH];
+	struct failing last = { 0 };
+	uint64_t serial;
+
+	if (variant->ring)
+		return;		/* no command */
+	ASSERT_EQ(0, call(self->store.fd, LSMEM_IOC_SNAPSHOT, &snapshot));
+	FOR_EACH_FAILURE(f) {
+		uint32_t index = self->next++;
+		struct lsmem_op op = op_of(LSMEM_OP_READ, index, bytes, sizeof(bytes));
+		struct lsmem_snapshot_read read = { .size = sizeof(read), .ops = (uintptr_t)&op, .nr = 1 };
+		int ret;
+
+		op.flags = LSMEM_OPF_INDEX;
+		memset(bytes, 0, sizeof(bytes));
+		INJECT(f, ret = call(snapshot.fd, LSMEM_IOC_SNAPSHOT_READ, &read));
+		ret = ret ? ret : op.result;
+		JUDGE(f, ret);
+		if (ret && !content_right(bytes, LENGTH, index, &serial)) {
+			op = op_of(LSMEM_OP_READ, index, bytes, sizeof(bytes));
+			op.flags = LSMEM_OPF_INDEX;
+			EXPECT_EQ(0, call(snapshot.fd, LSMEM_IOC_SNAPSHOT_READ, &read));
+			EXPECT_EQ(0, op.result);
+		}
+		EXPECT_TRUE(content_right(bytes, LENGTH, index, &serial));
+	}
+	JUDGE_ALL(1);
+	EXPECT_EQ(0, store_attribute(&self->store, "tier/fetches"));
+	EXPECT_EQ(0, close(snapshot.fd));
+}
+
 /* The drive that the kernel reads itself: all or nothing, and the reads need no memory but for the request. */
 TEST_F_TIMEOUT(cold, near, SECONDS)
 {

@@ -837,19 +837,26 @@ TEST_F(snapshot, few)
 	EXPECT_EQ(-EBUSY, snapshot_try(client->store.fd, (struct lsmem_snapshot){ 0 }));
 }
 
-/* What is not active, or tiered, has none. */
+/* What is not active has none; of a store that is not tiered nothing is to be read from backups. */
 TEST_F(snapshot, other_stores)
 {
 	struct lsmem_query query = { .size = sizeof(query) };
+	struct lsmem_snapshot_read read = { .size = sizeof(read), .nr = 1 };
+	struct snapshot snapshot;
 	struct store other;
 
+	ASSERT_EQ(0, snapshot_open(self->client.store.fd, 0, 0, &snapshot));
+	EXPECT_EQ(0, snapshot.page->cold.length);
+	EXPECT_EQ(-1, ioctl(snapshot.call.fd, LSMEM_IOC_SNAPSHOT_READ, &read));
+	EXPECT_EQ(EOPNOTSUPP, errno);
+	snapshot_close(&snapshot);
 	ASSERT_EQ(0, store_create(&other, STORE_BYTES, 0, LSMEM_STORE_DURABLE));
 	EXPECT_EQ(-EAGAIN, snapshot_try(other.fd, (struct lsmem_snapshot){ 0 }));
 	EXPECT_EQ(0, store_destroy(&other));
 	ASSERT_EQ(0, store_create_tiered(&other, STORE_BYTES, 2 * STORE_BYTES, 0, LSMEM_STORE_DURABLE));
-	EXPECT_EQ(-EOPNOTSUPP, snapshot_try(other.fd, (struct lsmem_snapshot){ 0 }));
+	EXPECT_EQ(-EAGAIN, snapshot_try(other.fd, (struct lsmem_snapshot){ 0 }));
 	ASSERT_EQ(0, ioctl(other.fd, LSMEM_IOC_QUERY, &query));
-	EXPECT_FALSE(query.features & LSMEM_FEATURE_SNAPSHOT);
+	EXPECT_TRUE(query.features & LSMEM_FEATURE_SNAPSHOT);
 	EXPECT_EQ(0, store_destroy(&other));
 }
 

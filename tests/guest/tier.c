@@ -469,7 +469,10 @@ static int look(void *context, unsigned int thread, const struct lsm_row *rows, 
 	return 0;
 }
 
-/* A scan of the handle table tells how many objects are not in memory; one of a list fetches them. */
+/*
+ * A scan of the handle table tells how many objects are not in memory, an exact one finds them; one of a list fetches
+ * them.
+ */
 TEST_F_TIMEOUT(tier, scans, SECONDS)
 {
 	struct scanned scanned = { .objects = self->objects };
@@ -482,17 +485,18 @@ TEST_F_TIMEOUT(tier, scans, SECONDS)
 	scanned.nr = self->nr;
 	first = find_cold(self, 0);
 	ASSERT_GT(self->nr, first + ARRAY_SIZE(handles));
+	scan.plan = LSM_PLAN_TABLE;
 	ASSERT_EQ(0, lsm_scan(self->store.lsm, &scan, &result));
-	EXPECT_EQ(LSM_PLAN_TABLE, result.explain.plan);
 	EXPECT_LT(0, result.cold);
 	EXPECT_LT(0, result.rows);
 	EXPECT_EQ(self->nr, result.rows + result.cold);
 	EXPECT_EQ(result.rows, scanned.rows);
-	scan.flags = LSM_SCAN_EXACT;
-	EXPECT_EQ(-EOPNOTSUPP, lsm_scan(self->store.lsm, &scan, &result));
-	scan.flags = 0;
-	scan.plan = LSM_PLAN_LOG;
-	EXPECT_EQ(-EOPNOTSUPP, lsm_scan(self->store.lsm, &scan, &result));
+	scanned.rows = 0;
+	scan.plan = LSM_PLAN_AUTO;
+	ASSERT_EQ(0, lsm_scan(self->store.lsm, &scan, &result));
+	EXPECT_EQ(LSM_PLAN_LOG, result.explain.plan);
+	EXPECT_EQ(self->nr, scanned.rows);
+	EXPECT_EQ(0, result.cold);
 	for (i = 0; i < ARRAY_SIZE(handles); i++)
 		handles[i] = self->objects[first + i].handle;
 	scan.handles = handles;
@@ -766,9 +770,12 @@ TEST_F_TIMEOUT(tier, everything_is_placed, SECONDS)
 {
 	struct place *places = calloc(self->follower.attach.handles_max, sizeof(*places));
 	uint32_t each = 100 / (uint32_t)test_scaled(100), i;
+	struct scanned scanned = { .objects = self->objects };
+	struct lsm_scan scan = { .flags = LSM_SCAN_EXACT, .threads = 1, .batch = look, .context = &scanned };
 	int placed;
 
 	ASSERT_EQ(0, fill(self, 60));
+	scanned.nr = self->nr;
 	for (i = 0; i < self->nr; i += 5)
 		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
 	ASSERT_EQ(0, lsm_sync(self->store.lsm, 0));
@@ -779,6 +786,10 @@ TEST_F_TIMEOUT(tier, everything_is_placed, SECONDS)
 	EXPECT_EQ(store_attribute(&self->store, "live_bytes"),
 		  tier_attribute(&self->store, "cold_bytes"));
 	EXPECT_EQ(self->nr, store_attribute(&self->store, "handles_used"));
+	/* A scan finds all, while what it reads comes into memory. */
+	ASSERT_EQ(0, lsm_scan(self->store.lsm, &scan, NULL));
+	EXPECT_EQ(self->nr, scanned.rows);
+	EXPECT_EQ(0, scanned.wrong);
 	/* What fits comes into memory by itself; the rest is verified. */
 	ASSERT_EQ(0, check(self->store.lsm, &self->objects[0], 0, self->bytes));
 	EXPECT_TRUE(becomes(self, "warm_segments", 0));

@@ -1520,7 +1520,8 @@ ssize_t lsm_aggregate_top(const struct lsm_aggregate *aggregate, size_t measure,
  *
  * With LSM_PLAN_LOG each object is seen exactly once, as it was at the snapshot's version.  The kernel
  * keeps seglets back for that, within bounds; a scan that is too slow for them fails with
- * -ECANCELED.  With the other plans each object is read as by lsm_read(), one earlier than another; one
+ * -ECANCELED.  Of a tiered store, what is on backups only is read there, without being put into memory; LSM_PLAN_TABLE
+ * leaves it out, and LSM_PLAN_AUTO does not choose that.  With the other plans each object is read as by lsm_read(), one earlier than another; one
  * that exists from the beginning of the scan to its end is seen exactly once.
  */
 enum lsm_plan {
@@ -1591,6 +1592,7 @@ struct lsm_scan {
  * @objects: in the store
  * @bytes: live bytes of the store
  * @wanted: objects in the list, or as @objects
+ * @cold: of a tiered store: objects that are on backups only, estimated
  * @cost_ns: of each plan, estimated nanoseconds; negative: it is not possible
  * @reserved: 0
  */
@@ -1600,6 +1602,7 @@ struct lsm_explain {
 	uint64_t objects;
 	uint64_t bytes;
 	uint64_t wanted;
+	uint64_t cold;
 	int64_t cost_ns[LSM_PLANS_MAX];
 	uint64_t reserved[4];
 };

@@ -54,6 +54,19 @@ int lsm_batch_deliver(struct lsm_worker *worker)
 
 /* ---- Objects by their handles ----------------------------------------------- */
 
+/**
+ * lsm_worker_big() - have room for the largest object
+ * @worker: thread; sets its big
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int lsm_worker_big(struct lsm_worker *worker)
+{
+	if (!worker->big)
+		worker->big = malloc(LSMEM_OBJECT_MAX);
+	return worker->big ? 0 : -ENOMEM;
+}
+
 /* Gives an object that is larger than ROW_BYTES to the caller, in a batch of its own. */
 static int add_big(struct lsm_worker *worker, uint64_t handle)
 {
@@ -63,13 +76,10 @@ static int add_big(struct lsm_worker *worker, uint64_t handle)
 	int ret;
 
 	ret = lsm_batch_deliver(worker);
+	if (!ret)
+		ret = lsm_worker_big(worker);
 	if (ret)
 		return ret;
-	if (!worker->big) {
-		worker->big = malloc(LSMEM_OBJECT_MAX);
-		if (!worker->big)
-			return -ENOMEM;
-	}
 	bytes = lsm_read(worker->run->lsm, handle, worker->big,
 			 scan->prefix ? scan->prefix : LSMEM_OBJECT_MAX, 0, &object);
 	if (bytes < 0)
@@ -337,11 +347,11 @@ static int prepare(struct lsm_run *run)
 	switch (plan) {
 	case LSM_PLAN_SORTED:
 		ret = sort_list(run);
-		run->total = run->nr_sorted;
+		run->all = run->total = run->nr_sorted;
 		run->unit = LISTED;
 		return ret;
 	case LSM_PLAN_LOOKUP:
-		run->total = scan->nr_handles;
+		run->all = run->total = scan->nr_handles;
 		run->unit = LISTED;
 		return 0;
 	case LSM_PLAN_TABLE:
@@ -360,6 +370,9 @@ static int prepare(struct lsm_run *run)
 		ret = mark_members(run);
 	if (!ret && plan == LSM_PLAN_LOG)
 		ret = lsm_snapshot_open(run);
+	run->all = run->total;
+	if (!ret && lsm_snapshot_tiered(run))
+		run->all += lsm->nr_handles + lsm->nr_seglets;
 	return ret;
 }
 
@@ -408,7 +421,8 @@ static int scan_units(struct lsm_worker *worker, uint64_t from, uint64_t to)
 	case LSM_PLAN_TABLE:
 		return scan_table(worker, from, to);
 	case LSM_PLAN_LOG:
-		return lsm_snapshot_seglets(worker, from, to);
+		return worker->run->part == LSM_PART_COLD ? lsm_snapshot_cold(worker, from, to) :
+							    lsm_snapshot_seglets(worker, from, to);
 	default:
 		return scan_list(worker, from, to);
 	}
@@ -422,10 +436,10 @@ static int tell(struct lsm_worker *worker, uint64_t units)
 	atomic_store(&run->begun[worker->nr], UINT64_MAX);
 	pthread_mutex_lock(&run->lock);
 	run->finished += units;
-	if (run->snapshot)
+	if (run->snapshot && run->part != LSM_PART_COLD)
 		ret = lsm_snapshot_done(run, finished_before(run));
 	if (run->scan->progress)
-		run->scan->progress(run->scan->context, run->finished, run->total);
+		run->scan->progress(run->scan->context, run->finished, run->all);
 	pthread_mutex_unlock(&run->lock);
 	return ret;
 }
@@ -496,21 +510,26 @@ static uint64_t count_listed(const struct lsm_scan *scan)
 
 static int run_scan(struct lsm_run *run)
 {
-	int ret;
+	int ret, more;
 
 	ret = prepare(run);
 	/* The store may be used up, or have its snapshots.  The plan was our choice: take another. */
 	if ((ret == -EBUSY || ret == -ENOSPC || ret == -ETIMEDOUT || ret == -ENOMEM) &&
 	    run->result.explain.plan == LSM_PLAN_LOG && run->scan->plan == LSM_PLAN_AUTO &&
-	    !(run->scan->flags & LSM_SCAN_EXACT)) {
+	    !(run->scan->flags & LSM_SCAN_EXACT) && run->result.explain.cost_ns[LSM_PLAN_TABLE] >= 0) {
 		run->result.explain.plan = LSM_PLAN_TABLE;
 		forget(run);
 		ret = prepare(run);
 	}
 	if (ret)
 		return ret;
-	run_workers(run);
-	ret = atomic_load(&run->error);
+	do {
+		run_workers(run);
+		ret = atomic_load(&run->error);
+		more = ret ? 0 : lsm_snapshot_next(run);
+	} while (more > 0);
+	if (!ret)
+		ret = more;
 	if (!ret)
 		ret = lsm_snapshot_stands(run);
 	if (run->scan->handles)

@@ -7,6 +7,13 @@
 
 #define LSM_THREADS_MAX	64u
 
+/* The parts of LSM_PLAN_LOG, one after the other; without a tier the first is all. */
+enum lsm_part {
+	LSM_PART_MEMORY,	/* what was in memory: by seglets */
+	LSM_PART_COLD,		/* what was not: by indices */
+	LSM_PART_LATE,		/* what of that has changed before it was read: by seglets */
+};
+
 /**
  * struct lsm_run - a scan that is running
  * @lsm: store
@@ -17,7 +24,9 @@
  * @members: of a list, for LSM_PLAN_TABLE and LSM_PLAN_LOG: a bit for each index that a handle of the list
  *	has.  NULL: all objects are wanted
  * @starts: likewise: for each word of @members, its first handle in @sorted
- * @total: units of work: handles, indices or seglets
+ * @part: of LSM_PLAN_LOG
+ * @all: units of work of all parts
+ * @total: units of work of this part: handles, indices or seglets
  * @unit: units that a worker takes at once
  * @next: first unit that no worker has taken
  * @error: the first error; the workers stop
@@ -36,6 +45,8 @@ struct lsm_run {
 	size_t nr_sorted;
 	uint64_t *members;
 	uint64_t *starts;
+	enum lsm_part part;
+	uint64_t all;
 	uint64_t total;
 	uint64_t unit;
 	_Atomic uint64_t next;
@@ -122,6 +133,10 @@ void lsm_snapshot_close(struct lsm_run *run);
 int lsm_snapshot_stands(const struct lsm_run *run);
 int lsm_snapshot_seglets(struct lsm_worker *worker, uint64_t from, uint64_t to);
 int lsm_snapshot_done(struct lsm_run *run, uint64_t seglet);
+int lsm_snapshot_next(struct lsm_run *run);
+bool lsm_snapshot_tiered(const struct lsm_run *run);
+int lsm_snapshot_cold(struct lsm_worker *worker, uint64_t from, uint64_t to);
+int lsm_worker_big(struct lsm_worker *worker);
 
 int lsm_plan_choose(struct lsm *lsm, const struct lsm_scan *scan, struct lsm_explain *explain);
 

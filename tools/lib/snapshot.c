@@ -27,6 +27,11 @@
 #define FETCH_MAX	2048u
 /* A batch has not many more bytes than this: they were fetched ahead, and are to be found in the nearest cache. */
 #define BATCH_BYTES	16384u
+/* Behind an entry that was fetched, in a tiered store */
+#define TRAILER_BYTES	8u
+/* Units of work of what was not in memory, and of what of that has changed */
+#define COLD_UNIT	262144u
+#define LATE_UNIT	1024u
 
 /**
  * struct lsm_snapshot - an open snapshot
@@ -36,6 +41,9 @@
  * @page: the first of them
  * @livemap: frozen live bitmap
  * @salts: of the CRCs, by seglet
+ * @late: of a tiered store: the late bitmap, likewise
+ * @trailers: likewise: seglets in which each entry has a trailer
+ * @cold: likewise: indices of objects that are still to be read; NULL: the store is not tiered
  * @version: objects are seen as at this version
  * @done: what the kernel was told last; protected by lsm_run.lock
  */
@@ -46,6 +54,9 @@ struct lsm_snapshot {
 	const struct lsmem_snapshot_page *page;
 	const uint64_t *livemap;
 	const uint32_t *salts;
+	const uint64_t *late;
+	const uint64_t *trailers;
+	const uint64_t *cold;
 	uint64_t version;
 	uint64_t done;
 };
@@ -115,6 +126,16 @@ static int check_page(const struct lsm *lsm, struct lsm_snapshot *snapshot)
 	    !holds(snapshot, &page.livemap, lsm->nr_seglets, LSM_LIVE_WORDS * sizeof(uint64_t)) ||
 	    !holds(snapshot, &page.salts, lsm->nr_seglets, sizeof(uint32_t)))
 		return -EPROTO;
+	if (page.cold.length &&
+	    (!holds(snapshot, &page.late, lsm->nr_seglets, LSM_LIVE_WORDS * sizeof(uint64_t)) ||
+	     !holds(snapshot, &page.trailers, (lsm->nr_seglets + 63) / 64, sizeof(uint64_t)) ||
+	     !holds(snapshot, &page.cold, (lsm->nr_handles + 63) / 64, sizeof(uint64_t))))
+		return -EPROTO;
+	if (page.cold.length) {
+		snapshot->late = (const void *)((const uint8_t *)snapshot->window + page.late.offset);
+		snapshot->trailers = (const void *)((const uint8_t *)snapshot->window + page.trailers.offset);
+		snapshot->cold = (const void *)((const uint8_t *)snapshot->window + page.cold.offset);
+	}
 	snapshot->page = snapshot->window;
 	snapshot->livemap = (const void *)((const uint8_t *)snapshot->window + page.livemap.offset);
 	snapshot->salts = (const void *)((const uint8_t *)snapshot->window + page.salts.offset);
@@ -204,14 +225,54 @@ int lsm_snapshot_stands(const struct lsm_run *run)
  */
 int lsm_snapshot_done(struct lsm_run *run, uint64_t seglet)
 {
-	struct lsmem_snapshot_done call = { .size = sizeof(call), .seglet = (uint32_t)seglet };
+	struct lsmem_snapshot_done call = { .size = sizeof(call) };
 	struct lsm_snapshot *snapshot = run->snapshot;
 
+	if (run->part == LSM_PART_LATE)
+		seglet += run->lsm->nr_seglets;
+	call.seglet = (uint32_t)seglet;
 	/* A call for each segment's worth of seglets. */
 	if (seglet < snapshot->done + LSMEM_SEGLETS)
 		return 0;
 	snapshot->done = seglet;
 	return ioctl(snapshot->fd, LSMEM_IOC_SNAPSHOT_DONE, &call) < 0 ? -errno : 0;
+}
+
+/**
+ * lsm_snapshot_tiered() - is it a snapshot with objects that were not in memory?
+ * @run: scan
+ */
+bool lsm_snapshot_tiered(const struct lsm_run *run)
+{
+	return run->snapshot && run->snapshot->cold;
+}
+
+/**
+ * lsm_snapshot_next() - begin the next part of the scan
+ * @run: scan, none of whose threads runs
+ *
+ * Return: 1; 0: there is none; -ECANCELED.
+ */
+int lsm_snapshot_next(struct lsm_run *run)
+{
+	struct lsmem_snapshot_done call = { .size = sizeof(call), .seglet = (uint32_t)run->lsm->nr_seglets };
+	bool cold = run->part == LSM_PART_MEMORY;
+
+	if (!lsm_snapshot_tiered(run) || run->part == LSM_PART_LATE)
+		return 0;
+	if (!cold)
+		call.flags = LSMEM_SNAPSHOT_SETTLE;
+	if (ioctl(run->snapshot->fd, LSMEM_IOC_SNAPSHOT_DONE, &call) < 0)
+		return -errno;
+	run->snapshot->done = call.seglet;
+	run->part = cold ? LSM_PART_COLD : LSM_PART_LATE;
+	run->total = cold ? run->lsm->nr_handles : run->lsm->nr_seglets;
+	if (cold)
+		run->unit = COLD_UNIT;
+	else
+		run->unit = LATE_UNIT;
+	run->next = 0;
+	return 1;
 }
 
 /* ---- Entries --------------------------------------------------------------- */
@@ -269,17 +330,17 @@ static bool entry_valid(const struct lsm_worker *worker, uint32_t seglet, uint32
 }
 
 /*
- * Finds the entry in the bytes of a bit, from @at on.  @known: where an entry begins, or behind @at.  Return:
- * its offset; LSMEM_SEGLET_BYTES: there is none.
+ * Finds the entry in the bytes of a bit, from @at on.  @known: where an entry begins, or behind @at.  @trailer: bytes
+ * behind each entry.  Return: its offset; LSMEM_SEGLET_BYTES: there is none.
  */
 static uint32_t find_entry(const struct lsm_worker *worker, uint32_t seglet, uint32_t at, uint32_t known,
-			   struct lsmem_entry *entry)
+			   uint32_t trailer, struct lsmem_entry *entry)
 {
 	const uint32_t last = LSMEM_SEGLET_BYTES - LSMEM_LONG_BYTES;
 	uint32_t offset;
 
 	for (offset = known; offset <= at && at - offset < WALK_MAX && offset <= last;
-	     offset = lsmem_entry_start(offset + lsmem_entry_bytes(entry))) {
+	     offset = lsmem_entry_start(offset + lsmem_entry_bytes(entry) + trailer)) {
 		read_entry(worker->run->lsm, seglet, offset, entry);
 		if (offset == at)
 			return offset;
@@ -353,7 +414,8 @@ static uint32_t spread(uint64_t word, uint32_t first, uint16_t *bits)
  */
 static uint32_t list_bits(const struct lsm_run *run, uint32_t seglet, uint16_t *bits)
 {
-	const uint64_t *livemap = run->snapshot->livemap + (size_t)seglet * LSM_LIVE_WORDS;
+	const uint64_t *livemap = (run->part == LSM_PART_LATE ? run->snapshot->late : run->snapshot->livemap) +
+				  (size_t)seglet * LSM_LIVE_WORDS;
 	uint32_t words = seglet + 1 < run->lsm->nr_seglets ? 2 * LSM_LIVE_WORDS : LSM_LIVE_WORDS, nr = 0, end, i;
 
 	for (i = 0; i < LSM_LIVE_WORDS; i++)
@@ -389,12 +451,19 @@ static inline __attribute__((always_inline)) void fetch(const uint8_t *base, uin
 		__builtin_prefetch(base + at);
 }
 
+/* Bytes behind each entry of a seglet. */
+static uint32_t trailer_of(const struct lsm_snapshot *snapshot, uint32_t seglet)
+{
+	return snapshot->trailers && snapshot->trailers[seglet / 64] >> seglet % 64 & 1 ? TRAILER_BYTES : 0;
+}
+
 static int scan_seglet(struct lsm_worker *worker, uint32_t seglet)
 {
 	const struct lsm_run *run = worker->run;
 	const uint8_t *base = lsm_seglet_bytes(run->lsm, seglet);
 	/* An entry that ends there is known; at first none is. */
 	uint32_t known = LSMEM_SEGLET_BYTES, bytes = fetch_bytes(run->scan), nr, i, offset;
+	uint32_t trailer = trailer_of(run->snapshot, seglet);
 	/* A word of the next seglet can have more bits than are needed. */
 	uint16_t bits[LSM_LIVE_WORDS * 64 + AHEAD + 64];
 	struct lsmem_entry entry;
@@ -404,10 +473,10 @@ static int scan_seglet(struct lsm_worker *worker, uint32_t seglet)
 	nr = list_bits(run, seglet, bits);
 	for (i = 0; i < nr; i++) {
 		fetch(base, bits[i + AHEAD - 1], bits[i + AHEAD], bytes);
-		offset = find_entry(worker, seglet, bits[i] * LSM_LIVE_BYTES, known, &entry);
+		offset = find_entry(worker, seglet, bits[i] * LSM_LIVE_BYTES, known, trailer, &entry);
 		if (offset == LSMEM_SEGLET_BYTES || !lsmem_entry_sane(&entry))
 			return lsm_snapshot_stands(run) ? -ECANCELED : -EUCLEAN;
-		known = lsmem_entry_start(offset + lsmem_entry_bytes(&entry));
+		known = lsmem_entry_start(offset + lsmem_entry_bytes(&entry) + trailer);
 		handle = lsmem_entry_handle(&entry);
 		if (lsmem_entry_type(&entry) != LSMEM_TYPE_OBJECT ||
 		    lsmem_entry_version(&entry) > run->snapshot->version ||
@@ -441,4 +510,168 @@ int lsm_snapshot_seglets(struct lsm_worker *worker, uint64_t from, uint64_t to)
 	for (; !ret && from < to; from++)
 		ret = scan_seglet(worker, (uint32_t)from);
 	return ret ? ret : lsm_batch_deliver(worker);
+}
+
+/* ---- What was not in memory ------------------------------------------------- */
+
+/**
+ * struct cold - an object that was not in memory
+ * @place: its handle word: where it is now
+ * @index: of the object
+ */
+struct cold {
+	uint64_t place;
+	uint64_t index;
+};
+
+static int cold_cmp(const void *a, const void *b)
+{
+	const struct cold *x = a, *y = b;
+
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* Lists the objects with indices @from .. @to - 1 that are still to be read.  Return: how many. */
+static size_t list_cold(const struct lsm_run *run, uint64_t from, uint64_t to, struct cold *colds)
+{
+	const struct lsm *lsm = run->lsm;
+	uint64_t word, index;
+	size_t nr = 0;
+
+	for (; from < to; from += 64) {
+		word = __atomic_load_n(&run->snapshot->cold[from / 64], __ATOMIC_RELAXED);
+		if (run->members)
+			word &= run->members[from / 64];
+		for (; word; word &= word - 1) {
+			index = from + (uint64_t)__builtin_ctzll(word);
+			if (index >= to || !lsm_in_range(run->scan, index))
+				continue;
+			colds[nr].index = index;
+			colds[nr++].place = __atomic_load_n(&lsm->handles[index].word, __ATOMIC_RELAXED) &
+					    ((1ull << (LSMEM_WORD_STATE_SHIFT + LSMEM_WORD_STATE_BITS)) - 1);
+		}
+	}
+	/* What lies together on the backups is read together. */
+	qsort(colds, nr, sizeof(*colds), cold_cmp);
+	return nr;
+}
+
+/* The most that an object can need of the buffer. */
+static uint32_t cold_room(const struct lsm_run *run, const struct cold *cold)
+{
+	uint32_t class = cold->place & ((1u << LSMEM_COLD_CLASS_BITS) - 1), room = FETCH_MAX;
+
+	if (cold->place >> LSMEM_WORD_STATE_SHIFT == LSMEM_WORD_COLD)
+		room = (class < 8 ? class + 1 : (4 + class % 4) << (class / 4 - 1)) * LSMEM_BLOCK;
+	if (run->scan->prefix && run->scan->prefix < room)
+		room = lsmem_align(run->scan->prefix);
+	return room < LSMEM_OBJECT_MAX ? room : LSMEM_OBJECT_MAX;
+}
+
+static int read_cold(const struct lsm_run *run, struct lsmem_op *ops, uint32_t nr)
+{
+	struct lsmem_snapshot_read call = { .size = sizeof(call), .ops = (uintptr_t)ops, .nr = nr,
+					    .prefix = run->scan->prefix };
+
+	return ioctl(run->snapshot->fd, LSMEM_IOC_SNAPSHOT_READ, &call) < 0 ? -errno : 0;
+}
+
+/* Adds an object that was read, if it is wanted.  There is room for it. */
+static void add_cold(struct lsm_worker *worker, const struct lsmem_op *op)
+{
+	const struct lsm_scan *scan = worker->run->scan;
+	uint32_t bytes = scan->prefix && scan->prefix < op->length ? scan->prefix : op->length;
+
+	if (!lsm_wanted(worker->run, op->handle))
+		return;
+	worker->found++;
+	if (lsm_suits(scan, op->version, op->object_length, op->table))
+		worker->rows[worker->nr_rows++] = (struct lsm_row){
+			.handle = op->handle, .version = op->version, .data = (const void *)(uintptr_t)op->data,
+			.bytes = bytes, .length = op->object_length, .table = op->table,
+		};
+}
+
+static struct lsmem_op cold_op(uint64_t index, uint8_t *data, uint32_t room)
+{
+	struct lsmem_op op = lsm_op_read(index, data, room, 0);
+
+	op.flags = LSMEM_OPF_INDEX;
+	return op;
+}
+
+/* Reads an object that needs more room than was thought, and gives it to the caller. */
+static int add_cold_big(struct lsm_worker *worker, uint64_t index)
+{
+	struct lsmem_op op;
+	int ret;
+
+	ret = lsm_worker_big(worker);
+	if (ret)
+		return ret;
+	op = cold_op(index, worker->big, LSMEM_OBJECT_MAX);
+	ret = read_cold(worker->run, &op, 1);
+	if (!ret)
+		ret = op.result;
+	if (ret)
+		return ret == -ENOENT ? 0 : ret;
+	add_cold(worker, &op);
+	return lsm_batch_deliver(worker);
+}
+
+/* Reads up to @nr objects together, and gives them to the caller.  Return: how many, or a negative errno. */
+static ssize_t scan_cold(struct lsm_worker *worker, const struct cold *colds, size_t nr)
+{
+	struct lsmem_op ops[LSM_BATCH];
+	size_t used = 0, some, i;
+	uint32_t room;
+	int ret;
+
+	_Static_assert(LSM_BATCH <= LSMEM_SNAPSHOT_READ_MAX, "a batch is a call");
+	for (some = 0; some < nr && some < LSM_BATCH; some++) {
+		room = cold_room(worker->run, &colds[some]);
+		if (used + room > worker->room)
+			break;
+		ops[some] = cold_op(colds[some].index, worker->buffer + used, room);
+		used += room;
+	}
+	ret = read_cold(worker->run, ops, (uint32_t)some);
+	if (ret)
+		return ret;
+	for (i = 0; i < some; i++) {
+		if (!ops[i].result)
+			add_cold(worker, &ops[i]);
+		else if (ops[i].result != -ENOENT && ops[i].result != -EMSGSIZE)
+			return ops[i].result;
+	}
+	ret = lsm_batch_deliver(worker);
+	for (i = 0; !ret && i < some; i++)
+		if (ops[i].result == -EMSGSIZE)
+			ret = add_cold_big(worker, colds[i].index);
+	return ret ? ret : (ssize_t)some;
+}
+
+/**
+ * lsm_snapshot_cold() - give objects to the caller that were not in memory
+ * @worker: thread
+ * @from: first index, of a unit of work
+ * @to: last index + 1
+ *
+ * Return: as lsm_snapshot_seglets(); -ENOMEM; as LSMEM_IOC_SNAPSHOT_READ and the results of its operations.
+ */
+int lsm_snapshot_cold(struct lsm_worker *worker, uint64_t from, uint64_t to)
+{
+	struct cold *colds = malloc((size_t)(to - from) * sizeof(*colds));
+	size_t nr, done = 0;
+	ssize_t ret = 0;
+
+	if (!colds)
+		return -ENOMEM;
+	nr = list_cold(worker->run, from, to, colds);
+	while (done < nr && ret >= 0) {
+		ret = scan_cold(worker, colds + done, nr - done);
+		done += ret > 0 ? (size_t)ret : 0;
+	}
+	free(colds);
+	return ret < 0 ? (int)ret : 0;
 }

@@ -199,6 +199,7 @@ static struct json_object *explained(const struct lsm_explain *explain)
 	ctl_add_number(out, "threads", explain->threads);
 	ctl_add_number(out, "objects", (int64_t)explain->objects);
 	ctl_add_number(out, "bytes", (int64_t)explain->bytes);
+	ctl_add_number(out, "cold", (int64_t)explain->cold);
 	for (plan = LSM_PLAN_TABLE; plan < LSM_PLANS; plan++)
 		if (explain->cost_ns[plan] >= 0)
 			ctl_add_number(costs, lsm_plan_name(plan), explain->cost_ns[plan]);

@@ -149,7 +149,7 @@ class Explain(ctypes.Structure):
     """struct lsm_explain"""
 
     _fields_ = [("plan", c_uint32), ("threads", c_uint32), ("objects", c_uint64), ("bytes", c_uint64),
-                ("wanted", c_uint64), ("cost_ns", c_int64 * PLANS_MAX), ("reserved", c_uint64 * 4)]
+                ("wanted", c_uint64), ("cold", c_uint64), ("cost_ns", c_int64 * PLANS_MAX), ("reserved", c_uint64 * 4)]
 
 
 class ScanResult(ctypes.Structure):

@@ -33,6 +33,7 @@ class Explain:
     objects: int
     bytes: int
     wanted: int
+    cold: int
     cost_ns: dict[str, int]
     text: str
 
@@ -43,7 +44,7 @@ class Explain:
         _lib.lib.lsm_explain_text(explain, text, len(text))
         costs = {name: cost for name, cost in zip(_lib.PLANS, explain.cost_ns) if name != "auto" and cost >= 0}
         return cls(_lib.PLANS[explain.plan], explain.threads, explain.objects, explain.bytes,
-                   explain.wanted, costs, text.value.decode())
+                   explain.wanted, explain.cold, costs, text.value.decode())
 
 
 @dataclass(frozen=True)
