@@ -315,7 +315,8 @@ static int lsmem_span_replace(struct lsmem_store *store, struct lsmem_span *span
 		if (ret)
 			return ret;
 	}
-	lsmem_word_save(&store->handles, h, span->words[i], span->ops[i].version);
+	lsmem_word_save(&store->handles, lsmem_handle_at(&store->handles, lsmem_handle_index(span->ops[i].handle)),
+			span->words[i], span->ops[i].version);
 	lsmem_livemap_gather(&store->handles.livemap, &span->dead, lsmem_word_position(span->words[i]),
 			     false);
 	lsmem_entry_dead(store, lsmem_word_position(span->words[i]), span->olds[i]);
