@@ -876,6 +876,9 @@ TEST_F(tables, evict)
 	for (number = 0; number < KEYS; number += 3)
 		hot += get(self->table, number, NULL) == 1;
 	EXPECT_EQ(KEYS / 3, hot);
+	/* The oldest went: none of those that were put last. */
+	for (number = KEYS - KEYS / 4; number < KEYS; number++)
+		ASSERT_EQ(1, get(self->table, number, NULL));
 	EXPECT_STREQ("", inexact(self->table));
 	ASSERT_EQ(0, lsm_table_stat(self->table, &stat));
 	EXPECT_EQ(evicted, stat.evicted);
