@@ -118,6 +118,8 @@ FIXTURE_SETUP(tier_scan)
 		pthread_mutex_init(&self->objects[i].lock, NULL);
 	keeper_init(&self->keeper);
 	ASSERT_EQ(0, store_create_tiered(&self->store, STORE_BYTES, variant->capacity, 0, LSMEM_STORE_DURABLE));
+	/* A scan of a debug kernel is slow; too_slow is about room. */
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/snapshot_ms", SECONDS * 1000));
 	ASSERT_EQ(0, follower_attach(&self->follower, self->store.name));
 	self->follower.keeper = &self->keeper;
 	ASSERT_EQ(0, follower_activate(&self->follower, &(struct lsmem_activate){
