@@ -47,6 +47,7 @@ static void test_info(void)
 	REFUSED(handles.length, 0);
 	REFUSED(slots.length, 64);
 	REFUSED(touched.length, 1);
+	REFUSED(livemap.length, 1);
 	fake_delete(fake);
 }
 

@@ -31,6 +31,11 @@ static bool window_holds(const struct lsmem_window *window, uint64_t nr, uint64_
 	return window->length <= SIZE_MAX && window->length / bytes >= nr;
 }
 
+static bool has_livemap(const struct lsmem_info *info)
+{
+	return info->length > offsetof(struct lsmem_info, livemap) && info->livemap.length;
+}
+
 /**
  * lsm_check_info() - check that this is an info page with possible numbers
  * @info: the page, or a copy
@@ -56,7 +61,7 @@ int lsm_check_info(const struct lsmem_info *info)
 	if (info->touched.length &&
 	    !window_holds(&info->touched, (info->nr_handles + 63) / 64, sizeof(uint64_t)))
 		return -EPROTO;
-	if (info->length > offsetof(struct lsmem_info, livemap) &&
+	if (has_livemap(info) &&
 	    !window_holds(&info->livemap, info->nr_seglets, LSM_LIVE_WORDS * sizeof(uint64_t)))
 		return -EPROTO;
 	return 0;
@@ -173,7 +178,7 @@ static int map_windows(struct lsm *lsm, bool writable)
 		if (ret)
 			return ret;
 	}
-	if (info.length > offsetof(struct lsmem_info, livemap)) {
+	if (has_livemap(&info)) {
 		ret = map_window(lsm, LSM_MAP_LIVEMAP, &info.livemap, PROT_READ);
 		if (ret)
 			return ret;
