@@ -89,17 +89,6 @@ struct lsmem_tier {
 	atomic64_t newest;
 };
 
-/*
- * The class of a COLD word says how many blocks to read: 1 to 8, then in steps of a quarter of an
- * octave.
- */
-static inline u32 lsmem_cold_blocks(u64 word)
-{
-	u32 class = word & ((1u << LSMEM_COLD_CLASS_BITS) - 1);
-
-	return class < 8 ? class + 1 : (4 + class % 4) << (class / 4 - 1);
-}
-
 static inline u32 lsmem_cold_segment(u64 word)
 {
 	return (word & ((1ull << LSMEM_POSITION_BITS) - 1)) >> LSMEM_COLD_SEGMENT_SHIFT;

@@ -124,14 +124,18 @@ static int lsmem_through_get(struct lsmem_through *through, struct lsmem_op *op,
 /* One operation.  Returns its result. */
 static int lsmem_through_one(struct lsmem_through *through, struct lsmem_op *op, u32 i)
 {
-	const u64 index = op->handle;
+	const u64 nr = through->frozen->store->handles.nr;
 	const u32 room = min(op->length, LSMEM_OBJECT_MAX);
+	u64 index = op->handle;
 	int ret;
 
 	if (op->op != LSMEM_OP_READ || op->flags != LSMEM_OPF_INDEX || op->offset || op->result)
 		return -EINVAL;
 	if (!access_ok(u64_to_user_ptr(op->data), room))
 		return -EFAULT;
+	if (index >= nr)
+		return -ENOENT;
+	index = array_index_nospec(index, nr);
 	do {
 		if (!lsmem_through_left(through, index))
 			return -ENOENT;

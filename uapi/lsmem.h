@@ -662,6 +662,14 @@ struct lsmem_handle {
 #define LSMEM_COLD_BLOCK_BITS	11
 #define LSMEM_COLD_CLASS_BITS	5
 
+/* How many blocks the class of a COLD word stands for: 1 to 8, then in steps of a quarter of an octave. */
+static inline __u32 lsmem_cold_blocks(__u64 word)
+{
+	__u32 size = word & ((1u << LSMEM_COLD_CLASS_BITS) - 1);
+
+	return size < 8 ? size + 1 : (4 + size % 4) << (size / 4 - 1);
+}
+
 /*
  * The live bitmap finds objects in the order of memory, that is, of the log.  Bit position >>
  * LSMEM_LIVEMAP_SHIFT is set before a word points to the position, and cleared after no word points

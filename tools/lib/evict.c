@@ -187,7 +187,7 @@ static _Atomic uint64_t *slot_of(struct lsm_table *table, uint64_t hash, uint64_
 			continue;
 		if (!(probe.value & LSM_SLOT_TOUCHED))
 			return probe.slot;
-		/* Only readers change it, and they do not clear it. */
+		/* Readers set it, without the lock; they do not clear it. */
 		atomic_fetch_and_explicit(probe.slot, ~LSM_SLOT_TOUCHED, memory_order_relaxed);
 		return NULL;
 	}

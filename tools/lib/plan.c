@@ -153,7 +153,7 @@ int lsm_plan_choose(struct lsm *lsm, const struct lsm_scan *scan, struct lsm_exp
 	}
 	if (!(query.features & LSMEM_FEATURE_SNAPSHOT))
 		forbid(explain, LSM_PLAN_LOG);
-	/* The table does not show what is on backups only: it will do for those who ask for it. */
+	/* The table does not show what is on backups only: only a caller who names this plan gets it. */
 	else if (query.features & LSMEM_FEATURE_TIER && scan->plan == LSM_PLAN_AUTO && lsm_windows_here(lsm))
 		forbid(explain, LSM_PLAN_TABLE);
 	if (scan->flags & LSM_SCAN_EXACT)

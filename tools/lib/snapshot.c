@@ -559,10 +559,10 @@ static size_t list_cold(const struct lsm_run *run, uint64_t from, uint64_t to, s
 /* The most that an object can need of the buffer. */
 static uint32_t cold_room(const struct lsm_run *run, const struct cold *cold)
 {
-	uint32_t class = cold->place & ((1u << LSMEM_COLD_CLASS_BITS) - 1), room = FETCH_MAX;
+	uint32_t room = FETCH_MAX;
 
 	if (cold->place >> LSMEM_WORD_STATE_SHIFT == LSMEM_WORD_COLD)
-		room = (class < 8 ? class + 1 : (4 + class % 4) << (class / 4 - 1)) * LSMEM_BLOCK;
+		room = lsmem_cold_blocks(cold->place) * LSMEM_BLOCK;
 	if (run->scan->prefix && run->scan->prefix < room)
 		room = lsmem_align(run->scan->prefix);
 	return room < LSMEM_OBJECT_MAX ? room : LSMEM_OBJECT_MAX;
