@@ -122,6 +122,8 @@ enum open_mode {
  * @core: the state machine; NULL before start() has succeeded
  * @fetch: of a tiered store: what is read for the kernel; otherwise NULL
  * @candidates: memory for clean_choose(), an element for each segment that the kernel shows
+ * @damaged: ids of segments that the recovery found damaged, and that have not been cleaned yet
+ * @nr_damaged: elements of @damaged
  */
 struct lsmemd {
 	struct options options;
@@ -147,6 +149,8 @@ struct lsmemd {
 	struct core *core;
 	struct fetch *fetch;
 	struct lsmem_candidate *candidates;
+	uint64_t *damaged;
+	uint32_t nr_damaged;
 };
 
 void name_where(struct lsmemd *d);

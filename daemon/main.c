@@ -306,6 +306,7 @@ static int run(struct lsmemd *d)
 	if (d->core)
 		core_free(d->core);
 	free(d->candidates);
+	free(d->damaged);
 	undo(d);
 	close_backups(d);
 	if (status == STATUS_ERROR && !cluster_holds(&d->cluster))

@@ -196,7 +196,7 @@ static bool take_events(struct serve *s)
 	s->ready = (uint32_t)n + EVENTS_TOGETHER > room;
 	if (n)
 		s->quiet = false;
-	if (s->stopping && !s->ready && cleaning.begun == cleaning.ended) {
+	if (s->stopping && !s->ready && !s->d->nr_damaged && cleaning.begun == cleaning.ended) {
 		s->drained = true;
 		core_shutdown(s->core);
 	}
@@ -327,6 +327,8 @@ static void tick_done(struct loop_op *op, int res)
 		rejoin_tick(s->d, now);
 	if (!s->stopping)
 		reload_tick(s->d, now);
+	if (s->stopping && now - s->stopped_ns > s->d->options.drain * 500000000ull)
+		serve_mend_stop(s, "half of the time to drain is over");
 	if (!s->drained)
 		core_tick(s->core);
 	serve_watch_room(s);
@@ -378,7 +380,9 @@ static void begin_stop(struct serve *s)
 	rejoin_stop();
 	log_notice("%s: shutting down, draining for up to %u s", s->d->kernel.name,
 		   s->d->options.drain);
-	kernel_clean_last(&s->d->kernel);
+	s->stopped_ns = clock_now_ns();
+	if (!s->d->nr_damaged)
+		kernel_clean_last(&s->d->kernel);
 	s->d->status.state = "draining";
 	tell(s);
 	notify_send("STOPPING=1\nSTATUS=Draining");
@@ -490,6 +494,7 @@ int serve(struct lsmemd *d)
 			more |= start_requests(s);
 			more |= give_acks(s);
 			more |= serve_fetch(s);
+			more |= serve_mend(s);
 			progress |= more;
 		} while (more && !s->error && core_state(s->core) != CORE_FAILED);
 		if (serve_watch_backups(s))

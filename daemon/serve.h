@@ -105,6 +105,7 @@ struct range {
  * @stopping: a signal has begun the shutdown
  * @drained: the stream was empty after @stopping and no pass was under way: core was told to stop
  * @late: @bound has expired
+ * @stopped_ns: when the shutdown began, by clock_now_ns()
  * @resumed: core has found that store and backups belong together
  * @io_error: error of the last request or backup that failed; 0: none
  * @error: error of the kernel or the loop, which ends the daemon; 0: none
@@ -147,6 +148,7 @@ struct serve {
 	struct loop_timer tick, pause, bound;
 	bool armed, ready, quiet, pausing;
 	bool stopping, drained, late, resumed;
+	uint64_t stopped_ns;
 	int io_error, error;
 	bool unowned, few;
 	uint32_t low;
@@ -185,6 +187,8 @@ void serve_watch_room(struct serve *s);
 
 void serve_clean_init(struct serve *s);
 void serve_clean(struct serve *s, bool progress);
+bool serve_mend(struct serve *s);
+void serve_mend_stop(struct serve *s, const char *why);
 
 void serve_fetch_init(struct serve *s);
 bool serve_fetch(struct serve *s);

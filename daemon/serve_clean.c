@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Cleaning while the store is served: core/clean.h chooses segments, the kernel cleans. */
+/*
+ * Cleaning while the store is served: core/clean.h chooses segments, the kernel cleans. Segments
+ * that a recovery found damaged are cleaned first: until they have left the digest, the next
+ * recovery finds the same losses. A shutdown waits for them, within half of its time.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -51,7 +55,7 @@ static bool clean_ask(struct serve *s)
 		return false;
 	}
 	nr = choice->nr;
-	err = kernel_clean(kernel, choice->segments, &nr);
+	err = kernel_clean(kernel, choice->segments, &nr, false);
 	log_debug("%s: cleaning%s%s: %" PRIu32 " of %" PRIu32 " segments chosen, from %" PRIu64 ", by %s: %" PRIu64 " KiB live of %" PRIu64 " KiB%s%s",
 		  kernel->name, want.urgent ? ", urgent" : "",
 		  want.oldest_first ? ", oldest first" : "", nr, choice->nr, choice->segments[0],
@@ -65,6 +69,70 @@ static bool clean_ask(struct serve *s)
 	s->d->status.passes += !err;
 	s->d->status.passes_segments += nr;
 	return !err;
+}
+
+/**
+ * serve_mend_stop - leave the segments that are still damaged as they are
+ * @s: the steady state; nothing happens if no segment is
+ * @why: for the message
+ */
+void serve_mend_stop(struct serve *s, const char *why)
+{
+	struct lsmemd *d = s->d;
+
+	if (!d->nr_damaged)
+		return;
+	log_warn("%s: %" PRIu32 " damaged segments stay on %s: %s; the next recovery names the same losses again",
+		 d->kernel.name, d->nr_damaged, d->where, why);
+	d->nr_damaged = 0;
+	if (s->stopping)
+		kernel_clean_last(&d->kernel);
+	s->ready = true;
+}
+
+/**
+ * serve_mend - have the segments cleaned that the recovery found damaged
+ * @s: the steady state
+ *
+ * Return: true: none is left, since this call.
+ */
+bool serve_mend(struct serve *s)
+{
+	struct lsmemd *d = s->d;
+	struct lsmem_cleaning want;
+	uint32_t left = 0, nr, i;
+	int err;
+
+	if (!d->nr_damaged || core_state(s->core) != CORE_RUNNING)
+		return false;
+	for (i = 0; i < d->nr_damaged; i++)
+		if (core_lists(s->core, d->damaged[i]))
+			d->damaged[left++] = d->damaged[i];
+	d->nr_damaged = left;
+	if (!left) {
+		log_notice("%s: the damaged segments have been cleaned: what %s has is whole again",
+			   d->kernel.name, d->where);
+		if (s->stopping)
+			kernel_clean_last(&d->kernel);
+		s->ready = true;
+		return true;
+	}
+	if (!d->kernel.cleaning) {
+		serve_mend_stop(s, "the module does not clean for the daemon");
+		return true;
+	}
+	kernel_cleaning(&d->kernel, &want);
+	nr = core_frames_left(s->core);
+	if (want.begun != want.ended || !nr)
+		return false;
+	if (nr > left)
+		nr = left;
+	if (nr > LSMEM_POLICY_VICTIMS)
+		nr = LSMEM_POLICY_VICTIMS;
+	err = kernel_clean(&d->kernel, d->damaged, &nr, true);
+	if (err && err != -EBUSY && err != -ENOENT)
+		serve_mend_stop(s, strerror(-err));
+	return false;
 }
 
 /**

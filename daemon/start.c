@@ -410,6 +410,7 @@ static int make_core(struct lsmemd *d, struct recover *r)
 		.io_bytes = CORE_IO_BYTES,
 	};
 	char error[CORE_ERROR_BYTES] = "";
+	const uint64_t *damaged;
 
 	name_backups(d, r, &params);
 	d->core = core_new(&params, error);
@@ -418,7 +419,11 @@ static int make_core(struct lsmemd *d, struct recover *r)
 		return STATUS_ERROR;
 	}
 	d->candidates = calloc(d->kernel.nr_segments + 1, sizeof(*d->candidates));
-	if (!d->candidates) {
+	d->nr_damaged = recover_damaged(r, &damaged);
+	d->damaged = calloc(d->nr_damaged + 1ul, sizeof(*d->damaged));
+	if (d->damaged && d->nr_damaged)
+		memcpy(d->damaged, damaged, d->nr_damaged * sizeof(*damaged));
+	if (!d->candidates || !d->damaged) {
 		log_err("%s: no memory for a table of %u segments", d->kernel.name,
 			d->kernel.nr_segments);
 		return STATUS_ERROR;

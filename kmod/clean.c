@@ -166,9 +166,10 @@ static bool lsmem_clean_gains(struct lsmem_store *store, const struct lsmem_pass
 
 /*
  * Make victims of the first of @indices whose live entries fit into @room bytes.  Skip those
- * that have changed since they were chosen.
+ * that have changed since they were chosen.  @damaged: also if nothing is gained.
  */
-static void lsmem_clean_take(struct lsmem_store *store, const u32 *indices, u32 nr, u64 room)
+static void lsmem_clean_take(struct lsmem_store *store, const u32 *indices, u32 nr, u64 room,
+			     bool damaged)
 {
 	struct lsmem_pass *pass = store->cleaner.pass;
 	u32 entries = 0, i;
@@ -194,7 +195,7 @@ static void lsmem_clean_take(struct lsmem_store *store, const u32 *indices, u32 
 					 seg->nr_seglets * LSMEM_SEGLET_BYTES);
 	}
 	spin_unlock(&store->segments.lock);
-	if (pass->nr_victims && !lsmem_clean_gains(store, pass))
+	if (pass->nr_victims && !damaged && !lsmem_clean_gains(store, pass))
 		lsmem_clean_release(store, pass);
 	if (pass->nr_victims) {
 		/* Compaction continues beside the pass, with the rest of the reserve. */
@@ -223,7 +224,7 @@ static bool lsmem_clean_choose(struct lsmem_store *store)
 					     lsmem_balance_limit(store), oldest_first);
 		for (i = 0; i < chosen; i++)
 			indices[i] = store->plan.candidates[nr - 1 - i].cookie;
-		lsmem_clean_take(store, indices, chosen, room);
+		lsmem_clean_take(store, indices, chosen, room, false);
 	}
 	mutex_unlock(&store->plan.mutex);
 	return lsmem_clean_underway(store);
@@ -256,9 +257,10 @@ void lsmem_clean_stop(struct lsmem_store *store, bool last)
  * @store: active
  * @ids: of segments, in the order wanted
  * @nr: 1 .. LSMEM_VICTIMS; out: how many became victims
+ * @damaged: clean them even if nothing is gained
  * Return: 0 or an error as struct lsmem_clean says.
  */
-int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr)
+int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr, bool damaged)
 {
 	u32 indices[LSMEM_VICTIMS], found = 0, i;
 	int ret = -EBUSY;
@@ -274,7 +276,7 @@ int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr)
 				indices[found++] = seg->index;
 		}
 		spin_unlock(&store->segments.lock);
-		lsmem_clean_take(store, indices, found, lsmem_clean_claim(store));
+		lsmem_clean_take(store, indices, found, lsmem_clean_claim(store), damaged);
 		*nr = store->cleaner.pass->nr_victims;
 		ret = *nr ? 0 : -ENOENT;
 	}

@@ -51,6 +51,6 @@ void lsmem_cleaner_destroy(struct lsmem_store *store);
 bool lsmem_clean_due(const struct lsmem_store *store);
 void lsmem_clean_forget(struct lsmem_store *store);
 void lsmem_clean_stop(struct lsmem_store *store, bool last);
-int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr);
+int lsmem_clean_ask(struct lsmem_store *store, const u64 *ids, u32 *nr, bool damaged);
 
 #endif

@@ -29,6 +29,7 @@
  * take it, so no interrupt waits for what it has interrupted.  A writer above V holds it before it clears the bit,
  * whatever the state: the chunk was copied before, or has the bit saved (tests/litmus/snapshot-copy.litmus).
  */
+#include <linux/processor.h>	/* which bit_spinlock.h of 6.12 needs, and does not include */
 #include <linux/bit_spinlock.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>

@@ -360,8 +360,8 @@ static long lsmem_repl_clean(void *context, void *arg)
 	struct lsmem_clean *clean = arg;
 	u64 ids[LSMEM_VICTIMS];
 
-	if (clean->flags & ~LSMEM_CLEAN_LAST || clean->reserved || clean->nr > LSMEM_VICTIMS ||
-	    !clean->nr == !(clean->flags & LSMEM_CLEAN_LAST))
+	if (clean->flags & ~(LSMEM_CLEAN_LAST | LSMEM_CLEAN_DAMAGED) || clean->reserved ||
+	    clean->nr > LSMEM_VICTIMS || !clean->nr == !(clean->flags & LSMEM_CLEAN_LAST))
 		return -EINVAL;
 	clean->nr = array_index_nospec(clean->nr, LSMEM_VICTIMS + 1);
 	if (!lsmem_store_active(store))
@@ -372,7 +372,7 @@ static long lsmem_repl_clean(void *context, void *arg)
 	}
 	if (copy_from_user(ids, u64_to_user_ptr(clean->segments), clean->nr * sizeof(*ids)))
 		return -EFAULT;
-	return lsmem_clean_ask(store, ids, &clean->nr);
+	return lsmem_clean_ask(store, ids, &clean->nr, clean->flags & LSMEM_CLEAN_DAMAGED);
 }
 
 static long lsmem_repl_fetch(void *context, void *arg)

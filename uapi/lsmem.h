@@ -1156,13 +1156,15 @@ struct lsmem_cleaning {
 
 /* lsmem_clean.flags */
 #define LSMEM_CLEAN_LAST	(1u << 0)
+#define LSMEM_CLEAN_DAMAGED	(1u << 1)
 
 /**
  * struct lsmem_clean - LSMEM_REPL_CLEAN: clean segments
  * @size: bytes of this structure, as the caller knows it
  * @flags: 0, or LSMEM_CLEAN_LAST with @nr 0: begin no pass while this descriptor is open, also none
  *	chosen by the kernel, because the daemon is about to end and survivors would not reach the
- *	backup
+ *	backup; or LSMEM_CLEAN_DAMAGED: the segments are damaged on the backups, so they are cleaned
+ *	even if nothing is gained
  * @segments: user pointer to __u64 ids, the first to clean first
  * @nr: in: ids at @segments, 1..64; out: how many become victims.  Ids that cannot be cleaned are
  *	skipped, and so is the rest when the survivors have no more room

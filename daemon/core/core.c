@@ -207,6 +207,11 @@ uint32_t core_room(const struct core *core)
 	return CORE_QUEUE - (core->queue_next - core->queue_first);
 }
 
+bool core_lists(struct core *core, uint64_t segment)
+{
+	return core_segment_find(core, segment);
+}
+
 uint32_t core_frames_left(const struct core *core)
 {
 	uint32_t left = core_segments_left(core), i;

@@ -264,6 +264,15 @@ uint32_t core_room(const struct core *core);
 uint32_t core_frames_left(const struct core *core);
 
 /**
+ * core_lists - does a segment have frames on backups?
+ * @core: core
+ * @segment: its id
+ *
+ * Return: false: it never had any, or a durable digest without it has been written.
+ */
+bool core_lists(struct core *core, uint64_t segment);
+
+/**
  * core_low - which backups are nearly full
  * @core: core
  *

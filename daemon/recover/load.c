@@ -16,11 +16,16 @@
 /* The place in the meta of a listing: all other bits are the same in every copy (invariant 5). */
 #define META_PLACE_MASK	(((1ull << LSMEM_LISTING_HOME_BITS) - 1) << LSMEM_LISTING_HOME_SHIFT)
 
+static void recover_time(struct recover *r, uint64_t version)
+{
+	if (lsmem_version_time(version) > r->time)
+		r->time = lsmem_version_time(version);
+}
+
 static void recover_count(struct recover *r, uint64_t version)
 {
 	r->result.entries++;
-	if (lsmem_version_time(version) > r->time)
-		r->time = lsmem_version_time(version);
+	recover_time(r, version);
 }
 
 /**
@@ -215,6 +220,7 @@ static bool load_entry(struct recover *r, uint32_t nr, const struct lsmem_entry 
 	(*found)++;
 	if (r->verifying)
 		return false;
+	r->winners[lsmem_handle_index(lsmem_entry_handle(entry))].segment = 0;
 	if (lsmem_entry_type(entry) == LSMEM_TYPE_TOMBSTONE) {
 		if (!recover_keeps(r, entry, oldest))
 			return false;
@@ -277,6 +283,37 @@ static int load_read(struct recover *r, struct recover_segment *seg)
 			    lsmem_block_round(seg->cut));
 }
 
+/*
+ * Add a tombstone for each winner of the segment that was not found, after @blob bytes of the
+ * buffer: otherwise older versions would come back when the damaged segment has been cleaned. They
+ * fit, since no entry is smaller. Return: bytes of the buffer that are in use.
+ */
+static uint32_t load_bury(struct recover *r, uint32_t nr, uint32_t blob)
+{
+	const struct recover_segment *seg = &r->segments[nr];
+	uint64_t index;
+
+	for (index = 0; index < r->indices; index++) {
+		const struct recover_winner *winner = &r->winners[index];
+		struct lsmem_entry tombstone;
+
+		if (winner->segment != nr + 1)
+			continue;
+		tombstone = lsmem_entry_make(LSMEM_TYPE_TOMBSTONE, r->max_segment + 1,
+					     lsmem_handle_make(index, winner->generation),
+					     winner->version + 1, 0,
+					     LSMEM_LISTING_GET(winner->meta, TABLE), 0);
+		tombstone.crc = __cpu_to_le32(lsmem_entry_crc(&tombstone, ~0u, seg->salt));
+		memcpy(r->buffer + blob, &tombstone, LSMEM_LONG_BYTES);
+		blob += LSMEM_LONG_BYTES;
+		recover_time(r, winner->version + 1);
+		r->result.tombstones++;
+	}
+	if (r->barrier <= r->max_segment)
+		r->barrier = r->max_segment + 1;
+	return blob;
+}
+
 /**
  * recover_load - do pass 2 of one segment, or verify it
  * @r: pass 1 of all segments is done
@@ -331,6 +368,11 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 			       seg->winners - found, seg->winners);
 	if (r->verifying)
 		return 0;
+	seg->damaged = seg->closed && (load.damaged || found != seg->winners);
+	if (found != seg->winners && !r->check && RULE(BURY)) {
+		kept += seg->winners - found;
+		blob = load_bury(r, nr, blob);
+	}
 	seg->winners = kept;
 	if (!r->env.load)
 		return 0;

@@ -24,6 +24,7 @@
  * @directory_crc: of the footer
  * @winners: its entries that are the newest of their index; after pass 2, those handed on
  * @closed: footer and directory are sound
+ * @damaged: @closed, and entries are not sound: each later recovery would find that again
  * @lost: no replica can be read
  */
 struct recover_segment {
@@ -39,6 +40,7 @@ struct recover_segment {
 	uint32_t directory_crc;
 	uint32_t winners;
 	bool closed;
+	bool damaged;
 	bool lost;
 };
 
@@ -47,7 +49,7 @@ struct recover_segment {
  * @version: of the entry
  * @meta: of its listing
  * @generation: of its handle
- * @segment: number of its segment, from 1; 0: no entry was found
+ * @segment: number of its segment, from 1; 0: no entry was found, or the kernel has it
  */
 struct recover_winner {
 	uint64_t version;
@@ -133,6 +135,8 @@ struct recover_backup {
  * @generation: highest generation of all handles seen, and the ceiling of the digest
  * @sequence: highest sequence of all digest records seen, or named by segment headers
  * @max_segment: highest id of a listed segment
+ * @damaged: ids of the segments for recover_damaged()
+ * @nr_damaged: elements of @damaged
  * @result: what was found
  */
 struct recover {
@@ -167,6 +171,8 @@ struct recover {
 	uint32_t generation;
 	uint64_t sequence;
 	uint64_t max_segment;
+	uint64_t *damaged;
+	uint32_t nr_damaged;
 	struct recover_result result;
 };
 

@@ -181,6 +181,7 @@ void recover_free(struct recover *r)
 	if (!r)
 		return;
 	recover_forget(r);
+	free(r->damaged);
 	digest_map_destroy(&r->map);
 	for (i = 0; i < LSMEM_BACKUPS; i++)
 		digest_map_destroy(&r->backups[i].map);
@@ -284,6 +285,22 @@ const struct digest_map *recover_digest(const struct recover *r)
 void recover_activation(const struct recover *r, struct recover_activation *activation)
 {
 	*activation = r->activation;
+}
+
+/**
+ * recover_damaged - closed segments that the new digest lists although entries are damaged
+ * @r: recover_run() has succeeded
+ * @segments: out: their ids, valid until recover_free()
+ *
+ * All that is whole in them was given to the kernel, and a tombstone for each entry that is lost.
+ * Until they have been cleaned, every recovery finds the same losses again.
+ *
+ * Return: how many there are.
+ */
+uint32_t recover_damaged(const struct recover *r, const uint64_t **segments)
+{
+	*segments = r->damaged;
+	return r->nr_damaged;
 }
 
 /* ---- Recovery ---------------------------------------------------------- */
@@ -428,7 +445,10 @@ static int recover_prepare(struct recover *r)
 	r->dense = !ret && recover_dense(r);
 	r->winners = memory_table(r->indices * sizeof(*r->winners), r->dense);
 	r->touched = calloc(r->indices / RECOVER_TOUCH + 1, sizeof(*r->touched));
-	if (!ret && (!r->winners || !r->touched))
+	free(r->damaged);
+	r->damaged = calloc(r->nr_segments + 1ul, sizeof(*r->damaged));
+	r->nr_damaged = 0;
+	if (!ret && (!r->winners || !r->touched || !r->damaged))
 		ret = -ENOMEM;
 	r->time = r->map.store_time;
 	r->era = r->map.era;
@@ -574,6 +594,8 @@ static int recover_commit(struct recover *r, uint32_t branch)
 			r->result.dropped++;
 			continue;
 		}
+		if (seg->damaged)
+			r->damaged[r->nr_damaged++] = seg->item.segment;
 		seg->item.length = seg->cut;
 		/* Invariant 15: sealed segments are never extended. Entries after the cut can be
 		 * whole, and would seem to follow new entries.

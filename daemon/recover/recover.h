@@ -237,5 +237,6 @@ int recover_run(struct recover *r, const struct recover_options *options,
 		struct recover_result *result);
 int recover_check(struct recover *r, struct recover_result *result);
 void recover_activation(const struct recover *r, struct recover_activation *activation);
+uint32_t recover_damaged(const struct recover *r, const uint64_t **segments);
 
 #endif

@@ -742,7 +742,7 @@ static void compact_test_forgotten(struct kunit *test)
 	store->retires.ring[0].acked = true;	/* the next thing that the cleaner does is to free it */
 	ids[0] = seg[1]->id;
 	victims = 1;
-	KUNIT_ASSERT_EQ(test, lsmem_clean_ask(store, ids, &victims), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_clean_ask(store, ids, &victims, false), 0);
 	KUNIT_ASSERT_TRUE(test, lsmem_clean_underway(store));
 	KUNIT_ASSERT_GT(test, store->seglets.claimed, 0);
 	KUNIT_ASSERT_GT(test, store->segments.claimed, 0);
@@ -785,7 +785,7 @@ static void compact_test_forgotten(struct kunit *test)
 	ids[0] = seg[1]->id;
 	ids[1] = seg[2]->id;
 	victims = 2;
-	KUNIT_ASSERT_EQ(test, lsmem_clean_ask(store, ids, &victims), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_clean_ask(store, ids, &victims, false), 0);
 	KUNIT_EXPECT_EQ(test, victims, 2);
 	compact_await(test, !lsmem_clean_underway(store));
 	lsmem_cleaner_stop(store);

@@ -479,7 +479,7 @@ void compact_clean(struct kunit *test, const u64 *ids, u32 nr)
 	struct lsmem_store *store = test->priv;
 	u32 victims = nr;
 
-	KUNIT_ASSERT_EQ(test, lsmem_clean_ask(store, ids, &victims), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_clean_ask(store, ids, &victims, false), 0);
 	KUNIT_ASSERT_EQ(test, victims, nr);
 	compact_await(test, !lsmem_clean_underway(store));
 	if (!store->durable)

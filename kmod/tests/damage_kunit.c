@@ -149,7 +149,7 @@ static void compact_flipped(struct kunit *test, const struct compact_target *t, 
 		u32 one = 1;
 
 		if (t[i].seg->id == t[i].id && t[i].seg->damaged)
-			KUNIT_EXPECT_EQ(test, lsmem_clean_ask(store, &t[i].id, &one), -ENOENT);
+			KUNIT_EXPECT_EQ(test, lsmem_clean_ask(store, &t[i].id, &one, false), -ENOENT);
 	}
 }
 

@@ -306,7 +306,7 @@ static void fetch_clean(struct kunit *test, const struct fetch_backup *b)
 	struct lsmem_fetch_one one;
 	u32 victims = 2, nr = 0;
 
-	KUNIT_ASSERT_EQ(test, lsmem_clean_ask(store, ids, &victims), 0);
+	KUNIT_ASSERT_EQ(test, lsmem_clean_ask(store, ids, &victims, false), 0);
 	KUNIT_ASSERT_EQ(test, victims, 2);
 	wake_up_all(&store->plan.work);
 	while (lsmem_clean_underway(store) && time_before(jiffies, end)) {

@@ -48,6 +48,9 @@ verify 'repaired: all there from the backup'
 stop
 run "$ctl" destroy lsmem
 
+# recovered: what the last recovery found
+recovered() { sed -n 's/.*recovered \([0-9]* objects\), .*/\1/p' "$log" | tail -n 1; }
+
 # ---- Losses are named -------------------------------------------------------
 # Destroy a block in the middle of the log data of each frame.
 frames=$(od -A n -t u8 -j 80 -N 8 $other | tr -d ' ')
@@ -62,9 +65,11 @@ ok 'damaged: in the status file' grep -q '"lost_count": [1-9]' /run/lsmem/lsmem.
 is 'damaged: no store is left' "$(stores)" ''
 ok 'damaged: goes on with the option for it' start accept --accept-loss
 ok 'damaged: still names the losses' grep -q '"lost_count": [1-9]' /run/lsmem/lsmem.json
+accepted=$(recovered)
 stop
 run "$ctl" destroy lsmem
 ok 'damaged: after an accepted loss the backup is sound' start sound
+is 'damaged: nothing older comes back later' "$(recovered)" "$accepted"
 stop
 run "$ctl" destroy lsmem
 

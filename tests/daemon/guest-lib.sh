@@ -50,7 +50,8 @@ serves()
 		kill -0 "$daemon_pid" 2>/dev/null || break
 		sleep 0.1
 	done
-	echo "# $name: the store does not become active"
+	echo "# $name: the store does not become active; the daemon's last messages:"
+	tail -n 15 "$log" | sed 's/^/# /'
 	return 1
 }
 

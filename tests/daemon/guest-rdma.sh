@@ -91,8 +91,9 @@ ok 'fenced: the server reports it' said 'taken from' "$scratch/server.log"
 conf=$scratch/own.conf
 echo 'ack = memory' >>"$conf"
 ok 'held again, resumes, ack = memory' start resume
+# A daemon that resumes is attached before it serves.
 told() { "$ctl" backups "$store" --json >"$scratch/backups" && jq -e "$1" "/run/lsmem/$store.json" >/dev/null; }
-ok 'lsmemctl backups shows ack = memory' eval 'told . && [ "$(jq -r ".[0].ack" "$scratch/backups")" = memory ]'
+ok 'lsmemctl backups shows ack = memory' until_true 20 eval 'told . && [ "$(jq -r ".[0].ack" "$scratch/backups")" = memory ]'
 load 4
 nap 1
 slay

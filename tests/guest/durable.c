@@ -372,7 +372,8 @@ TEST_F(durable, asking_for_passes)
 	EXPECT_EQ(MAP_FAILED, map(fd, PROT_READ | PROT_WRITE, window));
 	EXPECT_EQ(EPERM, errno);
 	EXPECT_EQ(MAP_FAILED, map(self->store.fd, PROT_READ, window));
-	EXPECT_EQ(-EINVAL, clean(fd, 2, nothing, 1));
+	EXPECT_EQ(-EINVAL, clean(fd, 4, nothing, 1));
+	EXPECT_EQ(-EINVAL, clean(fd, LSMEM_CLEAN_DAMAGED, nothing, 0));
 	EXPECT_EQ(-EINVAL, clean(fd, 0, nothing, 0));
 	EXPECT_EQ(-EINVAL, clean(fd, 0, nothing, 65));
 	EXPECT_EQ(-EINVAL, clean(fd, LSMEM_CLEAN_LAST, nothing, 1));
@@ -385,6 +386,48 @@ TEST_F(durable, asking_for_passes)
 	EXPECT_EQ(-EBUSY, clean(fd, 0, nothing, 2));
 	EXPECT_EQ(-EAGAIN, store_set_text(&self->store, "cleaner/request_clean", "1"));
 	munmap((void *)cleaning, window->length);
+}
+
+/* A segment that is damaged on the backups is cleaned even if all of it is live. */
+TEST_F(durable, cleaning_what_is_damaged)
+{
+	const struct lsmem_window *window = &self->follower.info->segments;
+	const struct lsmem_cleaning *cleaning = map(self->follower.attach.fd, PROT_READ, window);
+	uint8_t *data = calloc(1, LSMEM_OBJECT_MAX), *read = calloc(1, LSMEM_OBJECT_MAX);
+	const struct lsmem_segment_stat *table;
+	uint64_t handles[9], full = 0, end = now_ms() + test_limit(20000);
+	int fd = self->follower.attach.fd;
+	uint32_t i;
+
+	ASSERT_NE(MAP_FAILED, cleaning);
+	ASSERT_TRUE(data && read);
+	table = (const void *)((const char *)cleaning + cleaning->segments);
+	for (i = 0; i < 9; i++) {
+		content_fill(data, LSMEM_OBJECT_MAX, i, 0);
+		ASSERT_EQ(0, lsm_alloc(self->store.lsm, data, LSMEM_OBJECT_MAX, 0, &handles[i], NULL));
+	}
+	while (!full && now_ms() < end)
+		for (i = 0; i < cleaning->nr_segments; i++)
+			if (__atomic_load_n(&table[i].flags, __ATOMIC_ACQUIRE) & LSMEM_SEGMENT_CLEANABLE)
+				full = table[i].id;
+	ASSERT_NE(0, full);
+	EXPECT_EQ(-ENOENT, clean(fd, 0, &full, 1)) TH_LOG("nothing is gained");
+	EXPECT_EQ(0, clean(fd, LSMEM_CLEAN_DAMAGED, &full, 1));
+	while (__atomic_load_n(&cleaning->ended, __ATOMIC_ACQUIRE) != cleaning->begun &&
+	       now_ms() < end)
+		usleep(1000);
+	EXPECT_EQ(cleaning->begun, cleaning->ended);
+	for (i = 0; i < cleaning->nr_segments; i++)
+		EXPECT_NE(full, table[i].id) TH_LOG("the segment has gone");
+	for (i = 0; i < 9; i++) {
+		content_fill(data, LSMEM_OBJECT_MAX, i, 0);
+		EXPECT_EQ(LSMEM_OBJECT_MAX, lsm_read(self->store.lsm, handles[i], read,
+						     LSMEM_OBJECT_MAX, 0, NULL));
+		EXPECT_EQ(0, memcmp(data, read, LSMEM_OBJECT_MAX));
+	}
+	munmap((void *)cleaning, window->length);
+	free(data);
+	free(read);
 }
 
 struct suspend {

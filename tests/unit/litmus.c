@@ -739,6 +739,7 @@ const struct litmus litmus[] = {
 	{ "digests destroyed", litmus_lost_digest },
 	{ "the digest with the ceiling destroyed", litmus_lost_ceiling },
 	{ "a closed segment damaged", litmus_lost_closed },
+	{ "what an accepted loss leaves", litmus_lost_buried },
 	{ "a stale copy of a frame", litmus_stale_frame },
 	{ "a sound backup is found sound", litmus_check },
 	{ "groups on two heads", litmus_groups },

@@ -47,6 +47,7 @@ bool litmus_lost_header(void);
 bool litmus_lost_digest(void);
 bool litmus_lost_ceiling(void);
 bool litmus_lost_closed(void);
+bool litmus_lost_buried(void);
 bool litmus_stale_frame(void);
 bool litmus_check(void);
 

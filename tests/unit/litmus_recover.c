@@ -625,6 +625,95 @@ bool litmus_lost_closed(void)
 	return ok;
 }
 
+/* What recovery gives to the kernel of one segment; env.load has the simulation as its context. */
+static struct {
+	uint64_t segment;
+	uint32_t objects;
+	struct lsmem_entry tombstone;	/* the last one */
+	uint32_t tombstones;
+} given;
+
+static int given_load(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
+		      const void *data, uint32_t length)
+{
+	const struct sim *sim = context;
+	uint32_t salt = lsmem_segment_salt(sim->geometry.uuid, segment, generation), at = 0;
+
+	while (segment == given.segment && at < length) {
+		const struct lsmem_entry *entry = (const void *)((const uint8_t *)data + at);
+
+		if (!lsmem_entry_valid(entry, format_payload(entry), salt))
+			return -EINVAL;
+		if (lsmem_entry_type(entry) == LSMEM_TYPE_TOMBSTONE) {
+			given.tombstone = *entry;
+			given.tombstones++;
+		} else {
+			given.objects++;
+		}
+		at += lsmem_entry_bytes(entry);
+	}
+	return sealed ? 0 : -EINVAL;
+}
+
+/*
+ * An entry of a closed segment is destroyed, and an older version is in another segment. If the
+ * loss is accepted, the kernel gets what is whole and a tombstone for what is lost, and the daemon
+ * is told which segment to clean.
+ */
+bool litmus_lost_buried(void)
+{
+	const struct recover_options accept = { .accept_loss = true };
+	struct recover_result result = { 0 };
+	const uint64_t *damaged = NULL;
+	uint64_t segment, where, version;
+	struct sim *sim = damage_begin(1, &segment);
+	struct recover_env env = sim->env;
+	struct model_segment *seg;
+	enum recover_state state;
+	uint32_t lost = 0;
+	struct recover *r;
+	bool ok;
+
+	model_put(sim->model, 0, 2, 100);
+	sim_settle(sim);
+	seg = &sim->model->segments[sim->model->heads[1] - 1];
+	model_put(sim->model, 1, 1, 5000);
+	model_put(sim->model, 0, 1, 5000);
+	model_put(sim->model, 2, 1, 5000);
+	sim_settle(sim);
+	version = sim->model->handles[0].version;
+	while (seg->entries[lost].version != version)
+		lost++;
+	where = LSMEM_BLOCK + seg->entries[lost].at + LSMEM_LONG_BYTES + 100;
+	model_roll(sim->model, 1);
+	sim_settle(sim);
+	core_tick(sim->core);
+	sim_issue(sim);
+	sim_settle(sim);
+	sim_cut(sim, DISK_CUT_DROP);
+	disk_flip(sim->disk, lit_frame(sim, segment, NULL) + where / LSMEM_BLOCK * LSMEM_BLOCK,
+		  8 * (uint32_t)(where % LSMEM_BLOCK));
+	ok = !sim->error[0] && lit_recover(sim, false, false, NULL) == -ENODATA;
+	memset(&given, 0, sizeof(given));
+	given.segment = segment;
+	env.load = given_load;
+	env.loaded = NULL;
+	r = recover_new(&env);
+	ok = ok && !recover_open(r, &state) && !recover_run(r, &accept, &result) &&
+	     recover_damaged(r, &damaged) == 1 && damaged[0] == segment &&
+	     given.objects == 3 && given.tombstones == 1 &&
+	     lsmem_handle_index(lsmem_entry_handle(&given.tombstone)) == 0 &&
+	     lsmem_entry_version(&given.tombstone) > version &&
+	     lsmem_entry_value(&given.tombstone) > segment;
+	recover_free(r);
+	/* It is damaged until it has been cleaned, and says so. */
+	ok = ok && lit_recover(sim, false, false, NULL) == -ENODATA;
+	if (!ok)
+		complain(sim, "buried");
+	sim_free(sim);
+	return ok;
+}
+
 /* Recovery must not take an old copy of the segment for a torn tail. */
 bool litmus_stale_frame(void)
 {
