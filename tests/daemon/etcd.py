@@ -407,44 +407,54 @@ def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
         program.close()
 
 
-def keeper(url: str) -> http.server.ThreadingHTTPServer:
+class Keeper(http.server.ThreadingHTTPServer):
     """A way to etcd that keeps the first transaction back, until the next one or the next lease is asked for.
 
-    So its answer is lost, and it is done late, before what its client does then.
+    So its answer is lost, and it is done late, before what its client does then. The next lease is not granted.
     """
-    kept: list[tuple[str, bytes]] = []
-    done = threading.Event()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        """One connection."""
+    daemon_threads = True
 
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            changes = self.path in ("/v3/kv/txn", "/v3/lease/grant")
-            if self.path == "/v3/kv/txn" and not kept:
-                kept.append((self.path, body))
-                self.close_connection = True
-                return
-            if changes and kept and not done.is_set():
-                done.set()
-                forward(*kept[0])
-            text = forward(self.path, body)
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+    def __init__(self, etcd: str) -> None:
+        super().__init__(("127.0.0.1", 0), KeeperConnection)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.etcd = etcd
+        self.granted: list[float] = []		# when leases were granted
+        self.kept: Optional[bytes] = None
+        self.done = False
+        threading.Thread(target=self.serve_forever, daemon=True).start()
 
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    def forward(path: str, body: bytes) -> bytes:
-        with urllib.request.urlopen(urllib.request.Request(url + path, body), timeout=5) as answer:
+    def forward(self, path: str, body: bytes) -> bytes:
+        with urllib.request.urlopen(urllib.request.Request(self.etcd + path, body), timeout=5) as answer:
             return answer.read()
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
+
+class KeeperConnection(http.server.BaseHTTPRequestHandler):
+    """A request to Keeper."""
+
+    server: Keeper
+
+    def do_POST(self) -> None:
+        keeper, body = self.server, self.rfile.read(int(self.headers["Content-Length"]))
+        grant, change = (self.path == f"/v3/{what}" for what in ("lease/grant", "kv/txn"))
+        if change and not keeper.kept:
+            keeper.kept = body
+            return
+        if (grant or change) and keeper.kept and not keeper.done:
+            keeper.done = True
+            keeper.forward("/v3/kv/txn", keeper.kept)
+            if grant:
+                return
+        text = keeper.forward(self.path, body)
+        if grant:
+            keeper.granted.append(time.monotonic())
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *args: Any) -> None:
+        pass
 
 
 def consents(tap: Tap, scratch: Path, etcd: Etcd) -> None:
@@ -495,8 +505,8 @@ def consents(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     etcd.ask("kv/put", key=f"/lsmem/stores/{store}/term", value="9")
     tap.same("another term: refused", owner.claim(store, 0, consent), "refused ESTALE")
     etcd.ask("kv/put", key=f"/lsmem/stores/{store}/term", value="4")
-    way = keeper(etcd.url)
-    late = Owner(scratch, "d", f"http://127.0.0.1:{way.server_port}")
+    way = Keeper(etcd.url)
+    late = Owner(scratch, "d", way.url)
     tap.same("the answer is lost, and the transaction late: claimed",
              late.claim(store, 0, consent), "claimed 5 1")
     tap.wrong("the answer is lost, and the transaction late: owned", [] if not late.lost() else [late.holds()])
@@ -509,6 +519,17 @@ def consents(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     tap.same("a claim without consent", owner.claim(store), "claimed 6 1")
     for program in (a, b, c):
         tap.same("ends", program.close(), 0)
+    way.shutdown()
+
+    way = Keeper(etcd.url)
+    late = Owner(scratch, "d", way.url)
+    tap.same("no consent, the transaction late, another lease not granted: claimed",
+             late.claim(str(uuid.uuid4())), "claimed 1 0")
+    now = time.monotonic()
+    left = late.left() / 1000
+    tap.wrong("no consent, the transaction late: the lease counts from when it was granted",
+              [] if 0 < left <= way.granted[0] + LEASE * 0.8 - now else [left, now - way.granted[0]])
+    late.close()
     way.shutdown()
 
 
