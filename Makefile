@@ -163,7 +163,7 @@ fuzz: setup ## fuzz the code that reads backups, $FUZZ_SECONDS (60) for each fuz
 	@$(MAKE) --no-print-directory -C tests/fuzz programs
 	@tests/fuzz/run
 
-check: ## sparse, checkpatch, kernel-doc, no io_uring, liblsmem's ABI, and herd7 on the litmus tests
+check: ## sparse, checkpatch, kernel-doc, no io_uring, liblsmem's ABI, herd7 on the litmus tests, protocols as models
 	@qemu/setup base check
 	@$(MAKE) --no-print-directory sparse
 	@KDIR=$(KDIR) tests/no-uring
@@ -171,6 +171,7 @@ check: ## sparse, checkpatch, kernel-doc, no io_uring, liblsmem's ABI, and herd7
 	@tests/kernel-doc
 	@tests/abi/check
 	@tests/litmus/run
+	@tests/model/migration.py
 
 abi-baseline: ## record the interface of liblsmem, for a release: tests/abi
 	@qemu/setup check

@@ -151,22 +151,44 @@ static int look(struct cluster *c, struct seen *seen)
 
 /* ---- Taking a store ---------------------------------------------------- */
 
-/* Become the owner. The store has no owner, or its owner is a dead daemon of this host. */
-static int take(struct cluster *c, const struct seen *seen, uint64_t above)
+static int take_lease(struct cluster *c)
+{
+	uint64_t asked_ns = now_ns();
+	unsigned int granted;
+	int64_t lease;
+	int err = etcd_grant(&c->etcd, c->options->etcd.lease, &lease, &granted);
+
+	if (err)
+		return err;
+	c->lease = lease;
+	c->asked_ns = asked_ns;
+	c->seconds = granted < c->options->etcd.lease ? granted : c->options->etcd.lease;
+	return 0;
+}
+
+static void set_owned(struct cluster *c, uint64_t term, int64_t revision)
+{
+	c->term = term;
+	atomic_store(&c->revision, revision);
+	atomic_store(&c->void_wanted, false);
+}
+
+/*
+ * Become the owner. The store has no owner, its owner is a dead daemon of this host, or it has given
+ * @consent. That is tried with one lease only: a transaction whose answer was lost may be done late, and
+ * must not be taken for that of another host.
+ */
+static int take(struct cluster *c, const struct seen *seen, uint64_t above, bool consent)
 {
 	struct seen we = {
 		.pid = getpid(), .number = 1 + (seen->highest > above ? seen->highest : above),
 	};
 	char owner[ETCD_TEXT_BYTES], term[24];
-	unsigned int granted;
-	int err;
+	int err = consent && c->lease ? 0 : take_lease(c);
 
-	c->asked_ns = now_ns();
-	c->known = seen->term.revision;
-	err = etcd_grant(&c->etcd, c->options->etcd.lease, &c->lease, &granted);
 	if (err)
 		return err;
-	c->seconds = granted < c->options->etcd.lease ? granted : c->options->etcd.lease;
+	c->known = seen->term.revision;
 	strcpy(we.host, c->host);
 	strcpy(we.boot, c->boot);
 	we.seconds = c->seconds;
@@ -177,7 +199,7 @@ static int take(struct cluster *c, const struct seen *seen, uint64_t above)
 		{ .key = c->term_key, .text = term, .seen = seen->term.revision },
 	}, 2, NULL, 0);
 	if (!err)
-		c->term = we.number;
+		set_owned(c, we.number, c->etcd.revision);
 	return err;
 }
 
@@ -266,11 +288,15 @@ static int try_claim(struct cluster *c, const struct cluster_claim *claim, uint6
 	if (err || claim->look)
 		return err;
 	if (c->lease && seen.owner.lease == c->lease) {
-		c->term = seen.number;		/* take() succeeded, and its answer was lost */
+		set_owned(c, seen.number, seen.owner.revision);	/* take()'s answer was lost */
 		return 0;
 	}
+	/* With what the owner has named, not with what etcd has now: it may have taken its consent back. */
+	if (claim->consent)
+		return seen.owner.revision == claim->consent->revision &&
+		       seen.highest == claim->consent->term ? take(c, &seen, above, true) : -ESTALE;
 	if (!seen.owner.revision || (claim->alone && has_died(c, &seen)))
-		return take(c, &seen, above);
+		return take(c, &seen, above, false);
 	if (!claim->take_over || *seen.cut)
 		return wait_for_owner(c, &seen, wait);
 	err = cut_off(c, &seen);
@@ -352,10 +378,27 @@ static int renew(struct cluster *c)
 		explain(c, "%s", c->etcd.why);
 	if (err)
 		return err;
+	atomic_store(&c->revision, seen.owner.revision);
 	if (granted < c->seconds)
 		c->seconds = granted;
 	extend(c, from_ns);
 	return 0;
+}
+
+/* Write the owner's key again: consent to its former revision is void. The next renewal tells whether it is done. */
+static void void_consent(struct cluster *c)
+{
+	int64_t revision = atomic_load(&c->revision);
+	struct etcd_value owner;
+	int err = etcd_get(&c->etcd, c->owner, &owner);
+
+	if (!err && owner.lease == c->lease && owner.revision == revision)
+		err = etcd_put(&c->etcd, &(struct etcd_put) {
+			.key = c->owner, .text = owner.text, .seen = revision, .lease = c->lease,
+		}, 1, NULL, 0);
+	if (!err)
+		atomic_store(&c->void_wanted, false);
+	atomic_fetch_add(&c->failures, err == -EHOSTUNREACH);
 }
 
 static bool same(const struct members *a, const struct members *b)
@@ -415,6 +458,8 @@ static void *keep(void *context)
 		if (!sem_clockwait(&c->wake, CLOCK_MONOTONIC, &next) &&
 		    atomic_load(&c->etcd.stop))
 			return NULL;
+		if (atomic_load(&c->void_wanted))
+			void_consent(c);
 		err = renew(c);
 		atomic_store(&c->failing, err);
 		atomic_fetch_add(&c->failures, err == -EHOSTUNREACH);
@@ -456,6 +501,42 @@ void cluster_members(struct cluster *cluster, const struct members *members)
 bool cluster_holds(const struct cluster *cluster)
 {
 	return !cluster->term || now_ns() < atomic_load(&cluster->until_ns);
+}
+
+/**
+ * cluster_consent - let one other host take the store, at once
+ * @cluster: open
+ * @consent: out: for that host. The caller serves nothing any more until cluster_void() returns true
+ *
+ * Context: the main thread.
+ * Return: false: there is nothing to consent to, or it is not known yet: the daemon owns no store, or
+ * its key has not been read since it got the store.
+ */
+bool cluster_consent(const struct cluster *cluster, struct cluster_consent *consent)
+{
+	consent->term = cluster->term;
+	consent->revision = atomic_load(&cluster->revision);
+	return cluster->term && consent->revision && cluster_holds(cluster);
+}
+
+/**
+ * cluster_void - take a consent back
+ * @cluster: open
+ * @consent: from cluster_consent()
+ *
+ * Does not wait: the thread writes to etcd. The caller calls again until the result is true, or
+ * cluster_holds() is false: then another host may have the store.
+ *
+ * Context: the main thread.
+ * Return: true: no host can take the store by this consent any more.
+ */
+bool cluster_void(struct cluster *cluster, const struct cluster_consent *consent)
+{
+	if (atomic_load(&cluster->revision) != consent->revision)
+		return true;
+	if (!atomic_exchange(&cluster->void_wanted, true))
+		sem_post(&cluster->wake);
+	return false;
 }
 
 /**
@@ -579,8 +660,8 @@ static void release(struct cluster *c)
  * renews the lease. Logs why it fails.
  *
  * Context: the main thread; may sleep for more than twice the owner's lease.
- * Return: 0; -EBUSY: another owner is alive, or the store does not become free; -EHOSTUNREACH: etcd
- * does not answer; -EBADMSG: a key has an invalid value; another error that @claim->progress or
+ * Return: 0; -EBUSY: another owner is alive, or the store does not become free; -ESTALE: @claim->consent
+ * is void; -EHOSTUNREACH: etcd does not answer; -EBADMSG: a key has an invalid value; another error that @claim->progress or
  * thread_start() returned.
  */
 int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
@@ -592,12 +673,13 @@ int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
 	if (!cluster->options)
 		return 0;
 	snprintf(owner, sizeof(owner), KEYS "%s/owner", claim->uuid);
-	if (cluster->term && !strcmp(owner, cluster->owner))
+	if (cluster->term && !strcmp(owner, cluster->owner) && !claim->consent)
 		return 0;
 	release(cluster);
 	strcpy(cluster->owner, owner);
 	snprintf(cluster->term_key, sizeof(cluster->term_key), KEYS "%s/term", claim->uuid);
 	snprintf(cluster->members_key, sizeof(cluster->members_key), KEYS "%s/members", claim->uuid);
+	cluster->lease = 0;	/* of a claim that failed */
 	err = keep_trying(cluster, claim, above);
 	if (err || claim->look)
 		return err;

@@ -19,6 +19,10 @@
  * takes the store over attaches that key to a lease of the same length, which is never renewed, and
  * then waits, like every other daemon, until the key is gone.
  *
+ * A migration does not wait: the owner consents, and names its term and the revision of its key. The
+ * other host's transaction compares both. The owner takes its consent back by writing its key again:
+ * so one of the two transactions fails.
+ *
  * Only the owner writes the members, in a transaction whose condition is that the owner's key is
  * attached to its lease and the term is its own. A failed write is repeated after each renewal;
  * nothing waits for it or depends on it.
@@ -52,6 +56,16 @@ struct cluster_options {
 };
 
 /**
+ * struct cluster_consent - an owner lets one other host take the store, at once (Documentation/migration.rst)
+ * @term: of the owner
+ * @revision: of the owner's key; the consent is void when the key has another one
+ */
+struct cluster_consent {
+	uint64_t term;
+	int64_t revision;
+};
+
+/**
  * struct cluster_figures - figures for the status and the metrics
  * @host: this host's name in etcd; NULL: no cluster is configured
  * @term: of this daemon's ownership
@@ -78,6 +92,8 @@ struct cluster_figures {
  * @known: etcd knew the store before, so former owners may be fenced. Otherwise the holder of its
  *	backups may be a daemon without a cluster
  * @lease: id of this daemon's lease; 0: none
+ * @revision: of the owner's key, when it was last seen to be ours; 0: not known
+ * @void_wanted: the thread is to write the owner's key again, so that its revision changes
  * @seconds: length of the lease, the shortest that etcd has granted
  * @asked_ns: when the daemon asked for the lease, by CLOCK_BOOTTIME
  * @thread: renews the lease and writes the members until @etcd is stopped
@@ -101,6 +117,8 @@ struct cluster {
 	uint64_t term;
 	bool known;
 	int64_t lease;
+	atomic_int_least64_t revision;
+	atomic_bool void_wanted;
 	unsigned int seconds;
 	uint64_t asked_ns;
 	pthread_t thread;
@@ -121,6 +139,7 @@ struct cluster {
  * @above: the term must be higher than this
  * @look: do not claim the store; only read @members, whatever daemon owns it
  * @take_over: fence an owner that is alive
+ * @consent: of the owner, to take the store from it without a wait; NULL: none
  * @alone: this host's kernel knows no daemon that serves the store. If the owner was on this host
  *	and its process has ended, the claim does not wait for the end of its lease
  * @progress: as in struct backup_options
@@ -129,6 +148,7 @@ struct cluster_claim {
 	const char *uuid;
 	uint64_t above;
 	bool look, take_over, alone;
+	const struct cluster_consent *consent;
 	int (*progress)(const char *what, uint64_t done, uint64_t all);
 };
 
@@ -136,6 +156,8 @@ int cluster_open(struct cluster *cluster, const struct cluster_options *options)
 int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim);
 void cluster_members(struct cluster *cluster, const struct members *members);
 bool cluster_holds(const struct cluster *cluster);
+bool cluster_consent(const struct cluster *cluster, struct cluster_consent *consent);
+bool cluster_void(struct cluster *cluster, const struct cluster_consent *consent);
 void cluster_tell(const struct cluster *cluster, struct cluster_figures *figures);
 void cluster_tick(struct cluster *cluster);
 void cluster_why(struct cluster *cluster, char *text, size_t room);

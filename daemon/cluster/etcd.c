@@ -85,6 +85,7 @@ static int ask_one(struct etcd *e, const char *url, const char *what, const char
 	curl_easy_getinfo(e->curl, CURLINFO_RESPONSE_CODE, &status);
 	*answer = parse(e);
 	e->raft_term = number(*answer, "/header/raft_term") + number(*answer, "/result/header/raft_term");
+	e->revision = number(*answer, "/header/revision");
 	/* Every answer of etcd has a Raft term. */
 	if (status == 200 && e->raft_term)
 		return 0;

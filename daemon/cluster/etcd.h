@@ -53,6 +53,7 @@ struct etcd_options {
  * @used: bytes of @answer
  * @why: why the last call had no answer
  * @raft_term: Raft term of the last answer
+ * @revision: of the last answer; after etcd_put() has changed keys, their revision
  * @stop: calls end without an answer; any thread may set it
  */
 struct etcd {
@@ -63,7 +64,7 @@ struct etcd {
 	char answer[ETCD_ANSWER_BYTES];
 	size_t used;
 	char why[ETCD_WHY_BYTES];
-	int64_t raft_term;
+	int64_t raft_term, revision;
 	atomic_bool stop;
 };
 

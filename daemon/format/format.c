@@ -258,13 +258,43 @@ uint64_t format_indices(const struct lsmem_super *super)
 }
 
 /**
+ * format_listing_check - check what a directory, or another host, says of one entry
+ * @listing: unchecked
+ * @length: bytes of log data that the segment has
+ * @indices: of the store: format_indices()
+ * @end: where the entry before it ends, or 0; if the entry is valid: out: where it ends
+ *
+ * It must be such as lsmem_entry_listing() makes, begin at @end or later, and be within the log data.
+ *
+ * Return: FORMAT_OK or FORMAT_RANGE.
+ */
+enum format_error format_listing_check(const struct lsmem_directory_entry *listing, uint32_t length,
+				       uint64_t indices, uint32_t *end)
+{
+	uint64_t meta = __le64_to_cpu(listing->meta);
+	uint32_t type = LSMEM_LISTING_GET(meta, TYPE);
+	uint32_t bytes = LSMEM_LISTING_GET(meta, LENGTH);
+	uint32_t home = LSMEM_LISTING_GET(meta, HOME) * LSMEM_ALIGN;
+
+	if (bytes ? type != LSMEM_TYPE_OBJECT : type != LSMEM_TYPE_TOMBSTONE)
+		return FORMAT_RANGE;
+	if (bytes > LSMEM_OBJECT_MAX || home < *end || lsmem_entry_start(home) != home ||
+	    home > length || lsmem_entry_size(bytes) > length - home)
+		return FORMAT_RANGE;
+	if (lsmem_handle_index(__le64_to_cpu(listing->key)) >= indices ||
+	    __le64_to_cpu(listing->version) >> LSMEM_ENTRY_VERSION_BITS)
+		return FORMAT_RANGE;
+	*end = home + lsmem_entry_size(bytes);
+	return FORMAT_OK;
+}
+
+/**
  * format_directory_check - check the directory of a segment
  * @directory: as many entries as @footer says
  * @footer: checked
  * @indices: of the store: format_indices()
  *
- * The entries must be such as lsmem_entry_listing() makes. They must be in the order of their home
- * offsets, must not overlap, and must be within the log data.
+ * The entries must be in the order of their home offsets, and each as format_listing_check() wants it.
  *
  * Return: FORMAT_OK, FORMAT_CRC or FORMAT_RANGE.
  */
@@ -279,22 +309,9 @@ enum format_error format_directory_check(const struct lsmem_directory_entry *dir
 	if (lsmem_crc32c(~0u, directory, (size_t)entries * sizeof(*directory)) !=
 	    __le32_to_cpu(footer->directory_crc))
 		return FORMAT_CRC;
-	for (i = 0; i < entries; i++) {
-		uint64_t meta = __le64_to_cpu(directory[i].meta);
-		uint32_t type = LSMEM_LISTING_GET(meta, TYPE);
-		uint32_t bytes = LSMEM_LISTING_GET(meta, LENGTH);
-		uint32_t home = LSMEM_LISTING_GET(meta, HOME) * LSMEM_ALIGN;
-
-		if (bytes ? type != LSMEM_TYPE_OBJECT : type != LSMEM_TYPE_TOMBSTONE)
+	for (i = 0; i < entries; i++)
+		if (format_listing_check(&directory[i], length, indices, &end))
 			return FORMAT_RANGE;
-		if (bytes > LSMEM_OBJECT_MAX || home < end || lsmem_entry_start(home) != home ||
-		    home > length || lsmem_entry_size(bytes) > length - home)
-			return FORMAT_RANGE;
-		if (lsmem_handle_index(__le64_to_cpu(directory[i].key)) >= indices ||
-		    __le64_to_cpu(directory[i].version) >> LSMEM_ENTRY_VERSION_BITS)
-			return FORMAT_RANGE;
-		end = home + lsmem_entry_size(bytes);
-	}
 	return FORMAT_OK;
 }
 

@@ -47,6 +47,8 @@ void format_footer_seal(struct lsmem_segment_footer *footer);
 enum format_error format_footer_check(const struct lsmem_segment_footer *footer,
 				      const struct lsmem_super *super, uint64_t segment,
 				      uint32_t generation);
+enum format_error format_listing_check(const struct lsmem_directory_entry *listing, uint32_t length,
+				       uint64_t indices, uint32_t *end);
 enum format_error format_directory_check(const struct lsmem_directory_entry *directory,
 					 const struct lsmem_segment_footer *footer,
 					 uint64_t indices);

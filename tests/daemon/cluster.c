@@ -6,7 +6,10 @@
  *
  * Answers each line of standard input with one line:
  *
- *	claim UUID ABOVE [take-over] [alone]	"claimed TERM KNOWN", or "refused ERROR"
+ *	claim UUID ABOVE [take-over] [alone] [consent TERM REVISION]
+ *						"claimed TERM KNOWN", or "refused ERROR"
+ *	consent					"consent TERM REVISION", or "none"
+ *	void TERM REVISION			"void", or "valid"
  *	look UUID				the record in etcd: "NR TERM NAME:PATH:STATE ..", or
  *						"refused ERROR"
  *	take SECRET				"taken NR DOMAINS": put the backups of the last look
@@ -34,9 +37,13 @@ static void claim(const char *line)
 	struct cluster_claim claim = {
 		.take_over = strstr(line, "take-over"), .alone = strstr(line, "alone"),
 	};
+	const char *consent = strstr(line, "consent");
+	struct cluster_consent given;
 	char uuid[40];
 	int err;
 
+	if (consent && sscanf(consent, "consent %" SCNu64 " %" SCNd64, &given.term, &given.revision) == 2)
+		claim.consent = &given;
 	if (sscanf(line, "claim %39s %" SCNu64, uuid, &claim.above) != 2)
 		exit(2);
 	claim.uuid = uuid;
@@ -45,6 +52,25 @@ static void claim(const char *line)
 		printf("refused %s\n", strerrorname_np(-err));
 	else
 		printf("claimed %" PRIu64 " %d\n", cluster.term, cluster.known);
+}
+
+static void consent(void)
+{
+	struct cluster_consent given;
+
+	if (cluster_consent(&cluster, &given))
+		printf("consent %" PRIu64 " %" PRId64 "\n", given.term, given.revision);
+	else
+		printf("none\n");
+}
+
+static void void_it(const char *line)
+{
+	struct cluster_consent given;
+
+	if (sscanf(line, "void %" SCNu64 " %" SCNd64, &given.term, &given.revision) != 2)
+		exit(2);
+	printf("%s\n", cluster_void(&cluster, &given) ? "void" : "valid");
 }
 
 static void look_at(const char *line)
@@ -143,6 +169,10 @@ int main(int argc, char **argv)
 	while (fgets(line, sizeof(line), stdin)) {
 		if (!strncmp(line, "claim ", 6))
 			claim(line);
+		else if (!strncmp(line, "consent", 7))
+			consent();
+		else if (!strncmp(line, "void ", 5))
+			void_it(line);
 		else if (!strncmp(line, "look ", 5))
 			look_at(line);
 		else if (!strncmp(line, "take", 4))

@@ -407,6 +407,132 @@ def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
         program.close()
 
 
+class Keeper(http.server.ThreadingHTTPServer):
+    """A way to etcd that keeps the first transaction back, until the next one or the next lease is asked for.
+
+    So its answer is lost, and it is done late, before what its client does then. The next lease is not granted.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, etcd: str) -> None:
+        super().__init__(("127.0.0.1", 0), KeeperConnection)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.etcd = etcd
+        self.granted: list[float] = []		# when leases were granted
+        self.kept: Optional[bytes] = None
+        self.done = False
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def forward(self, path: str, body: bytes) -> bytes:
+        with urllib.request.urlopen(urllib.request.Request(self.etcd + path, body), timeout=5) as answer:
+            return answer.read()
+
+
+class KeeperConnection(http.server.BaseHTTPRequestHandler):
+    """A request to Keeper."""
+
+    server: Keeper
+
+    def do_POST(self) -> None:
+        keeper, body = self.server, self.rfile.read(int(self.headers["Content-Length"]))
+        grant, change = (self.path == f"/v3/{what}" for what in ("lease/grant", "kv/txn"))
+        if change and not keeper.kept:
+            keeper.kept = body
+            return
+        if (grant or change) and keeper.kept and not keeper.done:
+            keeper.done = True
+            keeper.forward("/v3/kv/txn", keeper.kept)
+            if grant:
+                return
+        text = keeper.forward(self.path, body)
+        if grant:
+            keeper.granted.append(time.monotonic())
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+def consents(tap: Tap, scratch: Path, etcd: Etcd) -> None:
+    """A store changes its owner with the consent of the one before, at once."""
+    store = str(uuid.uuid4())
+    a, b, c = (Owner(scratch, host, etcd.url) for host in "abc")
+
+    def voided(owner: Owner, consent: str) -> bool:
+        return owner.say(consent.replace("consent", "void")) == "void"
+
+    tap.same("no owner, no consent", a.say("consent"), "none")
+    a.claim(store)
+    consent = a.say("consent")
+    tap.same("the consent names the term", consent.split()[:2], ["consent", "1"])
+    lefts = [a.left()]
+    until(lambda: lefts.append(a.left()) or lefts[-1] > lefts[-2])
+    tap.same("a renewal leaves a consent as it is", a.say("consent"), consent)
+    answer, seconds = timed(b.claim, store, 0, consent)
+    tap.same("with consent: claimed from an owner that is alive", answer, "claimed 2 1")
+    tap.wrong("with consent: without a wait", [] if seconds < 3 else [seconds])
+    until(a.lost)
+    tap.same("the former owner knows the new one", a.holds(), "no host b has taken it")
+    tap.same("the former owner does not take its consent back", voided(a, consent), False)
+    tap.same("a consent is for one time", c.claim(store, 0, consent), "refused ESTALE")
+    tap.same("nothing has changed", [b.lost(), etcd.value(store, "term")], [False, "2"])
+
+    consent = b.say("consent")
+    until(lambda: voided(b, consent))
+    tap.same("taken back: refused", c.claim(store, 0, consent), "refused ESTALE")
+    tap.wrong("taken back: still the owner", [] if not b.lost() else [b.holds()])
+    tap.same("taken back: the same term and owner",
+             [etcd.value(store, "term"), json.loads(etcd.value(store, "owner"))["host"]], ["2", "b"])
+    again = b.say("consent")
+    tap.wrong("taken back: the next consent is another one",
+              [] if again != consent and again.startswith("consent 2 ") else [consent, again])
+
+    a.close()
+    a = Owner(scratch, "a", etcd.url)
+    for owner in (a, c):
+        owner.ask(f"claim {store} 0 {again}")
+    answers = {owner.answer(): owner for owner in (a, c)}
+    tap.same("two hosts with one consent: one gets the store",
+             sorted(answers), ["claimed 3 1", "refused ESTALE"])
+    owner = answers.get("claimed 3 1", a)
+    tap.same("back to a former owner, which still runs",
+             b.claim(store, 0, owner.say("consent")), "claimed 4 1")
+    consent = b.say("consent")
+    etcd.ask("kv/put", key=f"/lsmem/stores/{store}/term", value="9")
+    tap.same("another term: refused", owner.claim(store, 0, consent), "refused ESTALE")
+    etcd.ask("kv/put", key=f"/lsmem/stores/{store}/term", value="4")
+    way = Keeper(etcd.url)
+    late = Owner(scratch, "d", way.url)
+    tap.same("the answer is lost, and the transaction late: claimed",
+             late.claim(store, 0, consent), "claimed 5 1")
+    tap.wrong("the answer is lost, and the transaction late: owned", [] if not late.lost() else [late.holds()])
+    consent = late.say("consent")
+    late.process.kill()
+    late.process.wait()
+    until(lambda: etcd.value(store, "owner") is None)
+    tap.same("the lease of the owner is over: its consent, too",
+             owner.claim(store, 0, consent), "refused ESTALE")
+    tap.same("a claim without consent", owner.claim(store), "claimed 6 1")
+    for program in (a, b, c):
+        tap.same("ends", program.close(), 0)
+    way.shutdown()
+
+    way = Keeper(etcd.url)
+    late = Owner(scratch, "d", way.url)
+    tap.same("no consent, the transaction late, another lease not granted: claimed",
+             late.claim(str(uuid.uuid4())), "claimed 1 0")
+    now = time.monotonic()
+    left = late.left() / 1000
+    tap.wrong("no consent, the transaction late: the lease counts from when it was granted",
+              [] if 0 < left <= way.granted[0] + LEASE * 0.8 - now else [left, now - way.granted[0]])
+    late.close()
+    way.shutdown()
+
+
 def outages(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
     """etcd is unreachable for a while, and for good."""
     b = Owner(scratch, "b", f"http://127.0.0.1:{free_port('127.0.0.1')}")
@@ -615,6 +741,7 @@ def main() -> int:
                 next(part)
             claims(tap, scratch, etcd)
             members(tap, scratch, etcd)
+            consents(tap, scratch, etcd)
             ends(tap, scratch, etcd)
             several(tap, scratch)
             for part in slow:

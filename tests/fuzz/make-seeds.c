@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "remote/ahead.h"
 #include "remote/wire.h"
 #include "edits.h"
 
@@ -194,6 +195,42 @@ static void wire_seeds(void)
 	}
 }
 
+/* See fuzz_ahead.c: a block of each kind, with the numbers of its store. */
+static void ahead_seeds(void)
+{
+	static union {
+		struct ahead_head head;
+		uint8_t bytes[AHEAD_BYTES];
+	} block;
+	struct ahead_stream stream = { .uuid = "fuzz", .term = 1, .sequence = 1 };
+	FILE *file = seed("ahead", "blocks", 0);
+	uint32_t i, home;
+	size_t length;
+
+	for (i = 0; i < 3; i++) {
+		if (!i) {
+			ahead_begin_segment(&block.head, 7, 1, LSMEM_BLOCK);
+			for (home = 0; home < 256; home += 128) {
+				struct lsmem_directory_entry entry = {
+					__cpu_to_le64(lsmem_handle_make(9, 1)), __cpu_to_le64(5),
+					__cpu_to_le64(home ? lsmem_listing_make(0, LSMEM_TYPE_TOMBSTONE, home, 0, 0) :
+						      lsmem_listing_make(100, LSMEM_TYPE_OBJECT, home, 0, 0)),
+				};
+
+				ahead_add_listing(&block.head, &entry, home ? 3 : 1);
+			}
+		} else {
+			ahead_begin(&block.head, i == 1 ? AHEAD_GONE : AHEAD_MARK);
+			if (i == 1)
+				ahead_add_gone(&block.head, 3);
+		}
+		length = ahead_seal(&stream, &block.head);
+		put(file, (uint8_t []){ 15, length / 8 }, 2);
+		put(file, block.bytes, length);
+	}
+	fclose(file);
+}
+
 /* See fuzz_cached.c: commands, each with all that follow it. */
 static void cached_seeds(void)
 {
@@ -242,6 +279,7 @@ int main(int argc, char **argv)
 		edit_seeds("check", n);
 	}
 	wire_seeds();
+	ahead_seeds();
 	cached_seeds();
 	return 0;
 }
