@@ -6,6 +6,7 @@
 
 #define LINE_MAX_BYTES	2048u		/* of a command, but for get and gets */
 #define GET_MAX_BYTES	(8u << 20)	/* of these */
+#define BINARY_MAGIC	0x80		/* first byte of a request in the binary protocol */
 
 /* Splits a line at blanks.  The last word has all that are over CACHED_TOKENS. */
 static unsigned int split(const char *line, const char *end, struct cached_token *tokens)
@@ -88,6 +89,11 @@ static bool run_one(struct cached_connection *connection)
 	unsigned int nr;
 	size_t used;
 
+	/* The client would wait for an answer that it understands */
+	if ((unsigned char)*at == BINARY_MAGIC && !connection->keys) {
+		connection->dead = true;
+		return false;
+	}
 	if (!line_end) {
 		check_length(connection, at, length);
 		return false;

@@ -205,7 +205,7 @@ static void dump(struct cached_connection *connection, uint32_t most)
  */
 void stats_command(struct cached_connection *connection, const struct cached_token *tokens, unsigned int nr)
 {
-	uint32_t most;
+	uint32_t class, most;
 
 	if (nr == 1) {
 		stat_all(connection);
@@ -221,11 +221,13 @@ void stats_command(struct cached_connection *connection, const struct cached_tok
 	} else if (token_is(&tokens[1], "sizes")) {
 		stat_line(connection, "sizes_status", "disabled");
 	} else if (token_is(&tokens[1], "cachedump")) {
-		if (nr < 4 || !token_u32(&tokens[3], &most)) {
+		if (nr < 4 || !token_u32(&tokens[2], &class) || !token_u32(&tokens[3], &most)) {
 			connection_say(connection, "CLIENT_ERROR bad command line");
 			return;
 		}
-		dump(connection, most);
+		/* Clients ask for one class after the other */
+		if (class == 1)
+			dump(connection, most);
 	} else if (!token_is(&tokens[1], "conns") && !token_is(&tokens[1], "extstore")) {
 		connection_say(connection, "ERROR");
 		return;
