@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Sources of programs that Debian has, unpacked in the cache, for tests that build and run them.
 
-The version is that of the installed release, with Debian's patches or, if wanted, without. apt runs with a configuration of
-its own, as for sid (source.py), so the configuration of the system does not need deb-src.
+The version is that of the installed release, with Debian's patches or, if wanted, without. apt runs
+with a configuration of its own, as for sid (source.py), so the configuration of the system does not need
+deb-src.
 """
 
 import re

@@ -190,7 +190,7 @@ def cached(rounds: Rounds) -> None:
     for server in servers:
         server.client.order("fill", 0, items)
     _contest(rounds, "cached", servers, {f"{what}, {nr} connection{'s' if nr > 1 else ''}": (nr, mix)
-                               for nr in CONNECTIONS for what, mix in REQUESTS.items()},
+                                         for nr in CONNECTIONS for what, mix in REQUESTS.items()},
              f"any of {items} items of 100 B, keys of {KEY} B; {common}")
     for server in servers:
         server.close()
@@ -356,4 +356,5 @@ def profile(sample: Callable[[str, float, Callable[[float], float]], None], seco
     player.close()
 
 
-GROUPS: dict[str, Callable[[Rounds], None]] = {"cached": cached, "cached-durable": durable, "cached-kept": kept, "tables": tables}
+GROUPS: dict[str, Callable[[Rounds], None]] = {"cached": cached, "cached-durable": durable, "cached-kept": kept,
+                                               "tables": tables}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # lsmemcached with TLS and with a file of users: the client that knows all answers (cached.py), through TLS; pymemcache
-# with a context of TLS; who is refused; certificates and users that are read again.
+# with a context of TLS; clients that are refused; certificates and users that are read again.
 set -u
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 . "$top/tests/guest/cached-lib.sh"
@@ -163,7 +163,7 @@ is 'no password' "$(as 'one')" "$refused"
 is 'no user' "$(as ' secret')" "$refused"
 is 'an empty line' "$(as '')" "$refused"
 for command in 'get x' 'mn' 'stats' 'flush_all' 'gets x y' 'mg x v'; do
-	is "$command, of nobody" "$(client "$command" | head -1)" $'CLIENT_ERROR unauthenticated\r'
+	is "$command, before" "$(client "$command" | head -1)" $'CLIENT_ERROR unauthenticated\r'
 done
 echo 'three:new' >"$scratch/users"
 kill -HUP $server

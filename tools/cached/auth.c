@@ -6,13 +6,11 @@
  * the password: clients need no command of their own for it.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cached.h"
 
@@ -24,26 +22,24 @@ static char *users;			/* the file, under the lock; ends with 0 */
 /* Return: its text, to be freed; NULL: errno says why not. */
 static char *file_text(const char *path)
 {
-	char *text = calloc(1, FILE_MAX + 1);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = 0;
+	FILE *file = fopen(path, "re");
+	char *text = calloc(1, FILE_MAX + 2);
 	size_t length;
+	int error = 0;
 
-	for (length = 0; text && fd >= 0 && length <= FILE_MAX; length += (size_t)got) {
-		got = read(fd, text + length, FILE_MAX + 1 - length);
-		if (got <= 0)
-			break;
+	if (!file || !text) {
+		error = errno;
+	} else {
+		length = fread(text, 1, FILE_MAX + 1, file);
+		error = ferror(file) ? errno : length > FILE_MAX ? EFBIG : 0;
 	}
-	if (text && fd >= 0 && length > FILE_MAX)
-		errno = EFBIG;
-	else if (text && fd >= 0 && !got)
-		goto out;
+	if (file)
+		fclose(file);
+	if (!error)
+		return text;
 	free(text);
-	text = NULL;
-out:
-	if (fd >= 0)
-		close(fd);
-	return text;
+	errno = error;
+	return NULL;
 }
 
 /* Return: the first line without a user and a password, counted from 1; 0: there is none. */
@@ -103,6 +99,8 @@ int auth_load(void)
  * @length: bytes
  *
  * The time it takes does not depend on how much of a password is right.
+ *
+ * Return: there is.
  */
 bool auth_check(const char *data, size_t length)
 {

@@ -40,7 +40,8 @@ static void check_length(struct cached_connection *connection, const char *at, s
 		at++;
 		length--;
 	}
-	if (length > GET_MAX_BYTES || length < 5 || !connection->authenticated || (memcmp(at, "get ", 4) && memcmp(at, "gets ", 5))) {
+	if (length > GET_MAX_BYTES || length < 5 || !connection->authenticated ||
+	    (memcmp(at, "get ", 4) && memcmp(at, "gets ", 5))) {
 		batch_settle(connection);
 		connection_say(connection, "CLIENT_ERROR line too long");
 		connection->closing = true;

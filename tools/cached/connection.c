@@ -30,7 +30,7 @@ struct cached_connection *connection_new(struct cached_worker *worker, int fd)
 	connection->fd = fd;
 	connection->last = item_now();
 	connection->authenticated = !cached.options.auth_file;
-	if (cached.options.ssl && !cached.options.path && !tls_begin(connection)) {
+	if (cached.options.ssl && !tls_begin(connection)) {
 		tls_end(connection);
 		free(connection);
 		return NULL;

@@ -97,14 +97,10 @@ bool tls_begin(struct cached_connection *connection)
 /* The result of a call as that of recv() and send() */
 static ssize_t result(struct cached_connection *connection, int ret)
 {
-	connection->tls_full = false;
 	if (ret > 0)
 		return ret;
 	switch (SSL_get_error(connection->tls, ret)) {
 	case SSL_ERROR_WANT_WRITE:
-		connection->tls_full = true;
-		errno = EAGAIN;
-		return -1;
 	case SSL_ERROR_WANT_READ:
 		errno = EAGAIN;
 		return -1;
@@ -129,13 +125,19 @@ static ssize_t result(struct cached_connection *connection, int ret)
  */
 ssize_t tls_receive(struct cached_connection *connection, void *to, size_t room)
 {
+	int got;
+
 	ERR_clear_error();
-	return result(connection, SSL_read(connection->tls, to, room > INT32_MAX ? INT32_MAX : (int)room));
+	got = SSL_read(connection->tls, to, room > INT32_MAX ? INT32_MAX : (int)room);
+	connection->tls_full = got <= 0 && SSL_want_write(connection->tls);
+	return result(connection, got);
 }
 
 /**
  * tls_pending - bytes that were received with others, and that no poll tells of
  * @connection: with TLS or without
+ *
+ * Return: bytes; without TLS 0.
  */
 size_t tls_pending(const struct cached_connection *connection)
 {
