@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Callable, Optional, Sequence
 
 import cost
-from contest import BATCH, CTL, REPO, Contestant, Rounds, destroy, result, tell, wait
+from contest import BATCH, CTL, REPO, Contestant, Durable, Rounds, destroy, drives, result, tell, wait
 
 CACHED = REPO / "tools" / "cached" / "lsmemcached"
 TURN = 5		# a turn is so many times as long: percentiles want many requests
@@ -52,18 +52,25 @@ class Server:
         took = time.monotonic() - begin
         return {**answer, "us": (self._cpu_ns() - before) / 1e3 / (answer["rate"] * took)}
 
+    def _processes(self) -> list[int]:
+        """The processes of the server."""
+        return [self._process.pid]
+
     def _cpu_ns(self) -> int:
-        # clock_getcpuclockid() of another process
-        return time.clock_gettime_ns((~self._process.pid << 3) | 2) + cost.threads_ns()
+        # clock_getcpuclockid() of other processes
+        return sum(time.clock_gettime_ns((~pid << 3) | 2) for pid in self._processes()) + cost.threads_ns()
 
     def close(self) -> int:
         """Ends client and server. Returns the bytes of memory that the server had taken, with its items."""
         self.client.close()
         taken = self._before - _available()
-        self._process.terminate()
-        self._process.wait()
+        self._end()
         self._directory.cleanup()
         return taken
+
+    def _end(self) -> None:
+        self._process.terminate()
+        self._process.wait()
 
 
 class Ours(Server):
@@ -93,6 +100,42 @@ class Redis(Server):
         return ["redis-server", "--port", "0", "--unixsocket", str(self._path), "--save", "", "--appendonly", "no"]
 
 
+class OursDurable(Ours):
+    """lsmemcached, whose answers say that a change is on the drive."""
+
+    def _command(self, mib: int, items: int) -> list[str]:
+        self._durable = Durable("object", "lsmem", drives(("objects",)), mib, handles=items)
+        self._durable.start("--format", "--force")
+        self._daemon = self._durable.status()["pid"]
+        return [str(CACHED), "--store", self._durable.device, "-s", str(self._path), "-t", "1", "--mode", "store",
+                "--durable"]
+
+    def _processes(self) -> list[int]:
+        return [*super()._processes(), self._daemon]
+
+    def close(self) -> int:
+        taken = Server.close(self)
+        self._durable.close()
+        return taken
+
+
+class RedisDurable(Redis):
+    """Redis, whose answers say that a change is on the drive: an append-only file on ext4."""
+
+    def _command(self, mib: int, items: int) -> list[str]:
+        drive, = drives(("redis",))
+        self._mounted = Path(self._directory.name) / "data"
+        self._mounted.mkdir()
+        subprocess.run(["mkfs.ext4", "-q", "-F", drive], check=True)
+        subprocess.run(["mount", drive, str(self._mounted)], check=True)
+        return ["redis-server", "--port", "0", "--unixsocket", str(self._path), "--save", "", "--appendonly", "yes",
+                "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0", "--dir", str(self._mounted)]
+
+    def _end(self) -> None:
+        super()._end()
+        subprocess.run(["umount", str(self._mounted)], check=True)
+
+
 # ---- Requests a second -------------------------------------------------------------------------
 
 ITEMS = 100_000
@@ -108,9 +151,11 @@ YCSB = {"A": (500, 0, 0, ZIPF), "B": (950, 0, 0, ZIPF), "C": (1000, 0, 0, ZIPF),
 YCSB_BYTES = 1000
 YCSB_MIB = 512
 YCSB_CONNECTIONS = 16
+DURABLE_ITEMS = 20_000
+DURABLE_MIB = 256
 
 
-def _contest(rounds: Rounds, servers: Sequence[Server], cases: dict[str, tuple[int, tuple[int, ...]]],
+def _contest(rounds: Rounds, group: str, servers: Sequence[Server], cases: dict[str, tuple[int, tuple[int, ...]]],
              how: str) -> None:
     """Runs @cases, connections and mix of each, on all servers in turn."""
     told: dict[str, list[dict[str, Any]]] = {}
@@ -130,10 +175,10 @@ def _contest(rounds: Rounds, servers: Sequence[Server], cases: dict[str, tuple[i
                 return tuple([float(answer[key]) for answer in told[f"{case} {name}"][1:]]  # type: ignore[return-value]
                              for name in (servers[0].name, other.name))
 
-            result("cached", case, *values("rate"), other.name, "requests/s", how, RATE_TARGET)
+            result(group, case, *values("rate"), other.name, "requests/s", how, RATE_TARGET)
             for key, label in LATENCIES.items():
-                result("cached", f"{case}: {label}", *values(key), other.name, "us", how, most=True)
-            result("cached", f"{case}: the server's processor time", *values("us"), other.name, "us", how, most=True)
+                result(group, f"{case}: {label}", *values(key), other.name, "us", how, most=True)
+            result(group, f"{case}: the server's processor time", *values("us"), other.name, "us", how, most=True)
 
 
 def cached(rounds: Rounds) -> None:
@@ -144,19 +189,31 @@ def cached(rounds: Rounds) -> None:
     servers: list[Server] = [Ours(RATES_MIB), Server(RATES_MIB)]
     for server in servers:
         server.client.order("fill", 0, items)
-    _contest(rounds, servers, {f"{what}, {nr} connection{'s' if nr > 1 else ''}": (nr, mix)
-                               for nr in CONNECTIONS for what, mix in REQUESTS.items()},
+    _contest(rounds, "cached", servers, {f"{what}, {nr} connection{'s' if nr > 1 else ''}": (nr, mix)
+                                         for nr in CONNECTIONS for what, mix in REQUESTS.items()},
              f"any of {items} items of 100 B, keys of {KEY} B; {common}")
     for server in servers:
         server.close()
-    servers = [Ours(YCSB_MIB), Server(YCSB_MIB), Redis(YCSB_MIB)]
+    _ycsb(rounds, "cached", [Ours(YCSB_MIB), Server(YCSB_MIB), Redis(YCSB_MIB)], items, common)
+
+
+def _ycsb(rounds: Rounds, group: str, servers: Sequence[Server], items: int, how: str) -> None:
     for server in servers:
         server.client.order("sizes", KEY, YCSB_BYTES, YCSB_BYTES)
         server.client.order("fill", 0, items)
-    _contest(rounds, servers, {f"YCSB {name}": (YCSB_CONNECTIONS, mix) for name, mix in YCSB.items()},
-             f"{items} records of {YCSB_BYTES} B, each one value, {YCSB_CONNECTIONS} connections; {common}")
+    _contest(rounds, group, servers, {f"YCSB {name}": (YCSB_CONNECTIONS, mix) for name, mix in YCSB.items()},
+             f"{items} records of {YCSB_BYTES} B, each one value, {YCSB_CONNECTIONS} connections; {how}")
     for server in servers:
         server.close()
+
+
+def durable(rounds: Rounds) -> None:
+    """YCSB's workloads, with changes that are on a drive before they are answered."""
+    items = DURABLE_ITEMS // QUICK if rounds.quick else DURABLE_ITEMS
+    _ycsb(rounds, "cached-durable", [OursDurable(DURABLE_MIB), RedisDurable(DURABLE_MIB)], items,
+          f"lsmemcached --durable over a store of {DURABLE_MIB} MiB with a daemon and a drive, Redis with appendfsync always "
+          "on ext4 on another, both files of one disk; one thread of each server, unix sockets, client and servers on one "
+          "processor; processor time: with the daemon's")
 
 
 # ---- What is kept in the same memory -----------------------------------------------------------
@@ -299,4 +356,5 @@ def profile(sample: Callable[[str, float, Callable[[float], float]], None], seco
     player.close()
 
 
-GROUPS: dict[str, Callable[[Rounds], None]] = {"cached": cached, "cached-kept": kept, "tables": tables}
+GROUPS: dict[str, Callable[[Rounds], None]] = {"cached": cached, "cached-durable": durable, "cached-kept": kept,
+                                               "tables": tables}

@@ -1,20 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The units of lsmemd: systemd verifies them without complaints, and rates each below 3.  TAP.
+# The units of lsmemd and lsmemcached: systemd verifies them without complaints, and rates each below 3.  TAP.
 # LSMEMD is the program.  Skipped without a systemd-analyze that rates unit files.
 set -u
 . "$(dirname "$0")/lib.sh"
-units=$(readlink -f "$(dirname "$0")/../../daemon")
+top=$(readlink -f "$(dirname "$0")/../..")
 
 if ! systemd-analyze security --help 2>/dev/null | grep -q -e --offline; then
 	echo '1..0 # SKIP no systemd-analyze that rates unit files'
 	exit 0
 fi
 lsmemd=$(readlink -f "$lsmemd")
-for unit in "$units"/*.service; do
+for unit in "$top"/daemon/*.service "$top"/tools/cached/*.service; do
 	name=$(basename "$unit")
 	# systemd-analyze verify needs the program.
-	sed "s|^ExecStart=/usr/sbin/lsmemd|ExecStart=$lsmemd|" "$unit" >"$scratch/$name"
+	sed "s|^ExecStart=/usr/sbin/lsmemd|ExecStart=$lsmemd|; s|^ExecStart=/usr/bin/lsmemcached|ExecStart=$top/tools/cached/lsmemcached|" \
+		"$unit" >"$scratch/$name"
 	run systemd-analyze verify --man=no "$scratch/${name/@./@example.}"
 	is "$name: verified" "$status" 0
 	is "$name: no complaints" "$(cat "$scratch/out" "$scratch/err")" ''

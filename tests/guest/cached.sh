@@ -6,60 +6,8 @@
 # (LSMEM_SCALE below 100) a few of them.
 set -u
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
-here=$(dirname "$(readlink -f "$0")")
-cached=$top/tools/cached/lsmemcached
+. "$top/tests/guest/cached-lib.sh"
 memcached=$top/tests/bench/build/memcached
-python=${LSMEM_PYTHON:-$HOME/.cache/lsmem/python/bin/python3}
-seed=${LSMEM_SEED:-$RANDOM}
-scale=${LSMEM_SCALE:-100}
-server=
-echo "# seed $seed"
-
-# server_start OPTION ..: on $scratch/socket; it can be connected to when this returns
-server_start()
-{
-	local tries
-
-	"$cached" --store "/dev/$store" -s "$scratch/socket" "$@" 2>"$scratch/err" &
-	server=$!
-	for tries in $(seq 600); do
-		client quit >/dev/null 2>&1 && return 0
-		kill -0 $server 2>/dev/null || return 1
-		sleep 0.05
-	done
-	return 1
-}
-
-# server_end SIGNAL: its exit status is that of this
-server_end()
-{
-	kill -"$1" $server
-	wait $server 2>/dev/null
-}
-
-# client LINE: sends it, and prints the answer
-client()
-{
-	timeout 60 python3 - "$scratch/socket" "$1" <<-'PYTHON'
-	import socket, sys
-	client = socket.socket(socket.AF_UNIX)
-	client.connect(sys.argv[1])
-	client.sendall(sys.argv[2].encode() + b"\r\nquit\r\n")
-	while got := client.recv(4096):
-	    sys.stdout.write(got.decode())
-	PYTHON
-}
-
-# stat_of NAME
-stat_of()
-{
-	client stats | tr -d '\r' | awk -v name="$1" '$2 == name { print $3 }'
-}
-
-model()
-{
-	timeout 300 python3 "$here/cached.py" "$scratch/socket" "$@"
-}
 
 # memcached_test NAME: one of memcached's own, with a store of its own
 memcached_test()
@@ -147,12 +95,8 @@ store_destroy
 # The tests of a client in Python. test_misc wants cache_memlimit: the store has its size
 pymemcache=$("$python" -c 'import pytest, pymemcache.test; print(pymemcache.test.__path__[0])' 2>/dev/null)
 if [ -n "$pymemcache" ]; then
-	ip link set lo up
 	store_create --size 256M
-	"$cached" --store "/dev/$store" -l 127.0.0.1 -p 11311 2>"$scratch/err" &
-	server=$!
-	ok 'the server listens on TCP' timeout 30 bash -c 'until (exec 3<>/dev/tcp/127.0.0.1/11311) 2>/dev/null; do
-		sleep 0.05; done'
+	ok 'the server listens on TCP' listen_start 11311
 	ok 'tests of pymemcache' timeout 300 "$python" -B -m pytest -q -W ignore -p no:cacheprovider -c /dev/null \
 		"$pymemcache/test_integration.py" --server 127.0.0.1 --port 11311 -k 'not test_misc'
 	server_end TERM

@@ -8,10 +8,12 @@
  *	access.c	which items were read, and when
  *	item.c		items in the table: layout, expiry, changes, room
  *	batch.c		gets and sets of all connections of a worker, in few calls of the library
+ *	tls.c		encryption of connections
  *	connection.c	buffers of a connection, reading and writing
  *	stats.c		counters, and the answers to stats
  *	text.c		classic commands
  *	meta.c		meta commands
+ *	auth.c		users and passwords
  *	command.c	from bytes of a connection to commands
  *	worker.c	threads that serve connections
  *	upkeep.c	the thread that removes expired items, evicts ahead, carries out delayed flushes
@@ -73,6 +75,9 @@
  * @total_connections: accepted
  * @rejected_connections: over the limit
  * @idle_kicks: connections closed because they were idle
+ * @auth_cmds: users and passwords that were given
+ * @auth_errors: of @auth_cmds, wrong
+ * @ssl_handshake_errors: connections that never spoke TLS as they must
  */
 struct cached_counters {
 	uint64_t cmd_get;
@@ -111,6 +116,9 @@ struct cached_counters {
 	uint64_t total_connections;
 	uint64_t rejected_connections;
 	uint64_t idle_kicks;
+	uint64_t auth_cmds;
+	uint64_t auth_errors;
+	uint64_t ssl_handshake_errors;
 };
 
 /**
@@ -130,6 +138,11 @@ struct cached_counters {
  * @item_max: bytes of the largest item
  * @memory: cache mode: percent of the store's capacity that items may take
  * @idle: seconds after which a connection without commands is closed; 0: never
+ * @auth_file: users and passwords; NULL: clients are not authenticated
+ * @ssl: TCP connections speak TLS
+ * @ssl_chain_cert: file of the server's certificate and those that lead to its root
+ * @ssl_key: file of its key; NULL: it is in @ssl_chain_cert
+ * @ssl_ca_cert: file of certificates, by one of which those of clients must be signed; NULL: clients need none
  * @verbose: level of messages
  * @no_flush: flush_all is refused
  * @shutdown: the command shutdown is obeyed
@@ -151,6 +164,11 @@ struct cached_options {
 	unsigned int item_max;
 	unsigned int memory;
 	unsigned int idle;
+	const char *auth_file;
+	bool ssl;
+	const char *ssl_chain_cert;
+	const char *ssl_key;
+	const char *ssl_ca_cert;
 	unsigned int verbose;
 	bool no_flush;
 	bool shutdown;
@@ -362,6 +380,20 @@ int item_flush(struct cached_worker *worker, uint32_t when);
 void item_flush_due(void);
 bool item_evict(struct cached_counters *counters, size_t bytes);
 
+/* auth.c */
+int auth_load(void);
+bool auth_check(const char *data, size_t length);
+
+/* tls.c */
+struct cached_connection;
+
+int tls_load(void);
+bool tls_begin(struct cached_connection *connection);
+ssize_t tls_receive(struct cached_connection *connection, void *to, size_t room);
+size_t tls_pending(const struct cached_connection *connection);
+ssize_t tls_send(struct cached_connection *connection, const void *from, size_t length);
+void tls_end(struct cached_connection *connection);
+
 /* connection.c */
 
 enum batch_kind {
@@ -381,6 +413,9 @@ enum batch_kind {
  * @all: in the list of all of its worker
  * @back: points to what points to it in that list
  * @fd: socket
+ * @tls: state of TLS, NULL: without
+ * @tls_full: TLS waits for room in the socket before it can read on
+ * @authenticated: its commands are carried out
  * @in: bytes that were read; room for a header is before it
  * @in_size: bytes of room at @in
  * @in_begin: of the bytes that are not used yet
@@ -407,6 +442,9 @@ struct cached_connection {
 	struct cached_connection *all;
 	struct cached_connection **back;
 	int fd;
+	struct ssl_st *tls;
+	bool tls_full;
+	bool authenticated;
 	char *in;
 	size_t in_size;
 	size_t in_begin;

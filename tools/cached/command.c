@@ -6,6 +6,7 @@
 
 #define LINE_MAX_BYTES	2048u		/* of a command, but for get and gets */
 #define GET_MAX_BYTES	(8u << 20)	/* of these */
+#define BINARY_MAGIC	0x80		/* first byte of a request in the binary protocol */
 
 /* Splits a line at blanks.  The last word has all that are over CACHED_TOKENS. */
 static unsigned int split(const char *line, const char *end, struct cached_token *tokens)
@@ -39,11 +40,38 @@ static void check_length(struct cached_connection *connection, const char *at, s
 		at++;
 		length--;
 	}
-	if (length > GET_MAX_BYTES || length < 5 || (memcmp(at, "get ", 4) && memcmp(at, "gets ", 5))) {
+	if (length > GET_MAX_BYTES || length < 5 || !connection->authenticated ||
+	    (memcmp(at, "get ", 4) && memcmp(at, "gets ", 5))) {
 		batch_settle(connection);
 		connection_say(connection, "CLIENT_ERROR line too long");
 		connection->closing = true;
 	}
+}
+
+/* A set whose data are user and password. */
+static enum text_result authenticate(struct cached_connection *connection, const struct cached_token *tokens,
+				     unsigned int nr, const char *after, size_t left, size_t *used)
+{
+	struct cached_counters *counters = &connection->worker->counters;
+	uint32_t length;
+	bool sound;
+
+	if (token_is(tokens, "quit")) {
+		connection->closing = true;
+		return TEXT_DONE;
+	}
+	if (nr < 5 || !token_is(tokens, "set") || !token_u32(&tokens[4], &length) || length > LINE_MAX_BYTES) {
+		connection_say(connection, "CLIENT_ERROR unauthenticated");
+		return TEXT_DONE;
+	}
+	if (!text_data(connection, after, left, length, used, &sound))
+		return TEXT_MORE;
+	counters->auth_cmds++;
+	connection->authenticated = sound && auth_check(after, length);
+	if (!connection->authenticated)
+		counters->auth_errors++;
+	connection_say(connection, connection->authenticated ? "STORED" : "CLIENT_ERROR authentication failure");
+	return TEXT_DONE;
 }
 
 static bool is_meta(const struct cached_token *token)
@@ -62,6 +90,11 @@ static bool run_one(struct cached_connection *connection)
 	unsigned int nr;
 	size_t used;
 
+	/* The client would wait for an answer that it understands */
+	if ((unsigned char)*at == BINARY_MAGIC && !connection->keys) {
+		connection->dead = true;
+		return false;
+	}
 	if (!line_end) {
 		check_length(connection, at, length);
 		return false;
@@ -79,6 +112,8 @@ static bool run_one(struct cached_connection *connection)
 	if (!nr || tokens->length < 2) {
 		batch_say(connection, "ERROR");
 		result = TEXT_DONE;
+	} else if (!connection->authenticated) {
+		result = authenticate(connection, tokens, nr, after, length - used, &used);
 	} else if (is_meta(tokens)) {
 		result = meta_command(connection, tokens, nr, after, length - used, &used);
 	} else {

@@ -29,6 +29,12 @@ struct cached_connection *connection_new(struct cached_worker *worker, int fd)
 	connection->worker = worker;
 	connection->fd = fd;
 	connection->last = item_now();
+	connection->authenticated = !cached.options.auth_file;
+	if (cached.options.ssl && !tls_begin(connection)) {
+		tls_end(connection);
+		free(connection);
+		return NULL;
+	}
 	return connection;
 }
 
@@ -38,6 +44,7 @@ struct cached_connection *connection_new(struct cached_worker *worker, int fd)
  */
 void connection_free(struct cached_connection *connection)
 {
+	tls_end(connection);
 	close(connection->fd);
 	if (connection->in)
 		free(connection->in - HEADROOM);
@@ -71,6 +78,24 @@ static bool room_in(struct cached_connection *connection, size_t bytes)
 	return true;
 }
 
+/* As recv() */
+static ssize_t receive(struct cached_connection *connection)
+{
+	char *to = connection->in + connection->in_end;
+	size_t room = connection->in_size - connection->in_end;
+
+	return connection->tls ? tls_receive(connection, to, room) : recv(connection->fd, to, room, 0);
+}
+
+/* As send() */
+static ssize_t transmit(struct cached_connection *connection)
+{
+	const char *from = connection->out + connection->out_begin;
+	size_t length = connection->out_end - connection->out_begin;
+
+	return connection->tls ? tls_send(connection, from, length) : send(connection->fd, from, length, MSG_NOSIGNAL);
+}
+
 /**
  * connection_receive - read what is there, as far as there is room
  * @connection: whose socket can be read
@@ -90,13 +115,16 @@ bool connection_receive(struct cached_connection *connection)
 		connection->in = NULL;
 		connection->in_size = connection->in_begin = connection->in_end = 0;
 	}
-	if (!room_in(connection, bytes))
-		return false;
-	got = recv(connection->fd, connection->in + connection->in_end, connection->in_size - connection->in_end, 0);
-	if (got < 0)
-		return errno == EAGAIN || errno == EINTR;
-	connection->in_end += (size_t)got;
-	connection->worker->counters.bytes_read += (size_t)got;
+	do {
+		if (!room_in(connection, bytes))
+			return false;
+		got = receive(connection);
+		if (got < 0)
+			return errno == EAGAIN || errno == EINTR;
+		connection->in_end += (size_t)got;
+		connection->worker->counters.bytes_read += (size_t)got;
+		bytes = connection->in_end - connection->in_begin + tls_pending(connection);
+	} while (got && tls_pending(connection));
 	return got > 0;
 }
 
@@ -107,8 +135,7 @@ bool connection_receive(struct cached_connection *connection)
 void connection_send(struct cached_connection *connection)
 {
 	while (connection->out_begin < connection->out_end) {
-		ssize_t sent = send(connection->fd, connection->out + connection->out_begin,
-				    connection->out_end - connection->out_begin, MSG_NOSIGNAL);
+		ssize_t sent = transmit(connection);
 
 		if (sent < 0 && errno == EINTR)
 			continue;
@@ -128,7 +155,7 @@ void connection_send(struct cached_connection *connection)
 			connection->out_size = 0;
 		}
 	}
-	worker_poll_out(connection, connection->out_end && !connection->dead);
+	worker_poll_out(connection, (connection->out_end || connection->tls_full) && !connection->dead);
 }
 
 /**

@@ -170,7 +170,8 @@ static void accept_all(int socket)
 /**
  * listen_serve - accept connections until a signal says stop
  *
- * SIGINT, SIGTERM and SIGUSR1 are blocked in all threads.
+ * SIGINT, SIGTERM, SIGUSR1 and SIGHUP are blocked in all threads.  After SIGHUP the file of users and the certificates
+ * are read again.
  *
  * Return: 0; -errno.
  */
@@ -178,6 +179,7 @@ int listen_serve(void)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 	int poll = epoll_create1(EPOLL_CLOEXEC), signals;
+	struct signalfd_siginfo signal;
 	unsigned int i;
 	sigset_t set;
 
@@ -185,6 +187,7 @@ int listen_serve(void)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGHUP);
 	signals = signalfd(-1, &set, SFD_CLOEXEC);
 	if (poll < 0 || signals < 0)
 		return -errno;
@@ -199,9 +202,15 @@ int listen_serve(void)
 	for (;;) {
 		if (epoll_wait(poll, &event, 1, -1) != 1)
 			continue;
-		if (event.data.fd == signals)
+		if (event.data.fd != signals) {
+			accept_all(event.data.fd);
+			continue;
+		}
+		if (read(signals, &signal, sizeof(signal)) != sizeof(signal) || signal.ssi_signo != SIGHUP)
 			break;
-		accept_all(event.data.fd);
+		/* Each prints what is wrong, and keeps what it has */
+		auth_load();
+		tls_load();
 	}
 	close(signals);
 	close(poll);

@@ -97,6 +97,7 @@ static void block_signals(void)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
@@ -154,7 +155,7 @@ int main(int argc, char **argv)
 		return ret < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	block_signals();
 	cached.started = item_now();
-	if (raise_limit() || store_open() || listen_open() || write_pidfile())
+	if (auth_load() || tls_load() || raise_limit() || store_open() || listen_open() || write_pidfile())
 		return EXIT_FAILURE;
 	ret = start();
 	if (ret) {

@@ -9,6 +9,7 @@
 
 enum {
 	OPTION_STORE = 1000, OPTION_TABLE, OPTION_MODE, OPTION_DURABLE, OPTION_MEMORY, OPTION_IDLE, OPTION_DEBUG_TIME,
+	OPTION_SSL_CHAIN_CERT, OPTION_SSL_KEY, OPTION_SSL_CA_CERT,
 };
 
 static const struct option longs[] = {
@@ -27,6 +28,11 @@ static const struct option longs[] = {
 	{ "listen-backlog", required_argument, NULL, 'b' },
 	{ "max-item-size", required_argument, NULL, 'I' },
 	{ "idle-timeout", required_argument, NULL, OPTION_IDLE },
+	{ "auth-file", required_argument, NULL, 'Y' },
+	{ "enable-ssl", no_argument, NULL, 'Z' },
+	{ "ssl-chain-cert", required_argument, NULL, OPTION_SSL_CHAIN_CERT },
+	{ "ssl-key", required_argument, NULL, OPTION_SSL_KEY },
+	{ "ssl-ca-cert", required_argument, NULL, OPTION_SSL_CA_CERT },
 	{ "disable-flush-all", no_argument, NULL, 'F' },
 	{ "enable-shutdown", no_argument, NULL, 'A' },
 	{ "pidfile", required_argument, NULL, 'P' },
@@ -56,6 +62,11 @@ static const char help[] =
 	"  -I, --max-item-size SIZE largest item, 1k to 1m (1m)\n"
 	"  -U, --udp-port 0         accepted: there is no UDP\n"
 	"      --idle-timeout N     close connections without commands after N seconds (0: never)\n"
+	"  -Y, --auth-file FILE     users that clients authenticate as, lines USER:PASSWORD\n"
+	"  -Z, --enable-ssl         speak TLS on TCP\n"
+	"      --ssl-chain-cert FILE the server's certificate, and those that lead to its root\n"
+	"      --ssl-key FILE       its key (in the same file)\n"
+	"      --ssl-ca-cert FILE   clients need a certificate that one of these has signed\n"
 	"  -F, --disable-flush-all  refuse flush_all\n"
 	"  -A, --enable-shutdown    obey shutdown\n"
 	"  -P, --pidfile FILE       write the process id to FILE\n"
@@ -140,6 +151,21 @@ static int parse_one(int option, const char *value, struct cached_options *optio
 		       wrong("-I", value, "a size, 1k to 1m");
 	case OPTION_IDLE:
 		return number(value, 0, 1u << 30, &options->idle) ? 0 : wrong("--idle-timeout", value, "seconds");
+	case 'Y':
+		options->auth_file = value;
+		return 0;
+	case 'Z':
+		options->ssl = true;
+		return 0;
+	case OPTION_SSL_CHAIN_CERT:
+		options->ssl_chain_cert = value;
+		return 0;
+	case OPTION_SSL_KEY:
+		options->ssl_key = value;
+		return 0;
+	case OPTION_SSL_CA_CERT:
+		options->ssl_ca_cert = value;
+		return 0;
 	case 'F':
 		options->no_flush = true;
 		return 0;
@@ -181,10 +207,18 @@ int cached_options_parse(int argc, char **argv, struct cached_options *options)
 		.table = 1, .access = 0700, .port = 11211, .threads = 4, .connections = 1024, .backlog = 1024,
 		.item_max = CACHED_OBJECT_MAX, .memory = 95,
 	};
-	while (!ret && (option = getopt_long(argc, argv, "p:U:l:s:a:t:c:b:I:FAP:vhV", longs, NULL)) >= 0)
+	while (!ret && (option = getopt_long(argc, argv, "p:U:l:s:a:t:c:b:I:Y:ZFAP:vhV", longs, NULL)) >= 0)
 		ret = parse_one(option, optarg, options);
 	if (!ret && optind < argc) {
 		fprintf(stderr, "lsmemcached: %s: no arguments are expected, see --help\n", argv[optind]);
+		ret = -1;
+	}
+	if (!ret && options->ssl != !!options->ssl_chain_cert) {
+		fputs("lsmemcached: -Z and --ssl-chain-cert need each other\n", stderr);
+		ret = -1;
+	}
+	if (!ret && options->ssl && options->path) {
+		fputs("lsmemcached: -Z and -s: there is no TLS on a unix socket\n", stderr);
 		ret = -1;
 	}
 	return ret;

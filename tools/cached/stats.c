@@ -21,7 +21,7 @@ static const char *const names[] = {
 	"touch_misses", "store_too_large", "store_no_memory", "store_failures", "total_items", "bytes_read",
 	"bytes_written", "evictions", "reclaimed", "crawler_reclaimed", "crawler_items_checked",
 	"batches", "durable_waits", "durable_failures", "total_connections", "rejected_connections",
-	"idle_kicks",
+	"idle_kicks", "auth_cmds", "auth_errors", "ssl_handshake_errors",
 };
 
 #define COUNTERS	(sizeof(names) / sizeof(*names))
@@ -128,11 +128,16 @@ static void stat_settings(struct cached_connection *connection)
 	stat_number(connection, "tcp_backlog", options->backlog);
 	stat_line(connection, "binding_protocol", "ascii");
 	stat_line(connection, "auth_enabled_sasl", "no");
+	stat_line(connection, "auth_enabled_ascii", "%s", options->auth_file ? options->auth_file : "no");
 	stat_number(connection, "item_size_max", options->item_max);
 	stat_number(connection, "num_threads", options->threads);
 	stat_line(connection, "flush_enabled", "%s", options->no_flush ? "no" : "yes");
 	stat_line(connection, "shutdown_command", "%s", options->shutdown ? "yes" : "no");
 	stat_number(connection, "idle_timeout", options->idle);
+	stat_line(connection, "ssl_enabled", "%s", options->ssl ? "yes" : "no");
+	stat_line(connection, "ssl_chain_cert", "%s", options->ssl_chain_cert ? options->ssl_chain_cert : "NULL");
+	stat_line(connection, "ssl_key", "%s", options->ssl_key ? options->ssl_key : "NULL");
+	stat_line(connection, "ssl_ca_cert", "%s", options->ssl_ca_cert ? options->ssl_ca_cert : "NULL");
 	stat_line(connection, "store", "%s", options->store ? options->store : LSM_DEFAULT_STORE);
 	stat_number(connection, "table", options->table);
 	stat_line(connection, "mode", "%s", options->keep ? "store" : "cache");
@@ -200,7 +205,7 @@ static void dump(struct cached_connection *connection, uint32_t most)
  */
 void stats_command(struct cached_connection *connection, const struct cached_token *tokens, unsigned int nr)
 {
-	uint32_t most;
+	uint32_t class, most;
 
 	if (nr == 1) {
 		stat_all(connection);
@@ -216,11 +221,13 @@ void stats_command(struct cached_connection *connection, const struct cached_tok
 	} else if (token_is(&tokens[1], "sizes")) {
 		stat_line(connection, "sizes_status", "disabled");
 	} else if (token_is(&tokens[1], "cachedump")) {
-		if (nr < 4 || !token_u32(&tokens[3], &most)) {
+		if (nr < 4 || !token_u32(&tokens[2], &class) || !token_u32(&tokens[3], &most)) {
 			connection_say(connection, "CLIENT_ERROR bad command line");
 			return;
 		}
-		dump(connection, most);
+		/* Clients ask for one class after the other */
+		if (class == 1)
+			dump(connection, most);
 	} else if (!token_is(&tokens[1], "conns") && !token_is(&tokens[1], "extstore")) {
 		connection_say(connection, "ERROR");
 		return;

@@ -103,7 +103,8 @@ static void look_at(struct epoll_event *event)
 	struct cached_connection *connection = event->data.ptr;
 
 	/* What is active has commands left from the last pass: it reads no more before they are done */
-	if (!connection->active && event->events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !connection_receive(connection))
+	if (!connection->active && (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR) || connection->tls_full) &&
+	    !connection_receive(connection))
 		connection->dead = true;
 	activate(connection);
 }

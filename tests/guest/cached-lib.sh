@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0
+# For tests of lsmemcached in a guest: sourced, not run, after lib.sh. The store is $store.
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+cached=$top/tools/cached/lsmemcached
+python=${LSMEM_PYTHON:-$HOME/.cache/lsmem/python/bin/python3}
+seed=${LSMEM_SEED:-$RANDOM}
+scale=${LSMEM_SCALE:-100}
+server=
+echo "# seed $seed"
+
+# server_start OPTION ..: on $scratch/socket; it can be connected to when this returns
+server_start()
+{
+	local tries
+
+	"$cached" --store "/dev/$store" -s "$scratch/socket" "$@" 2>"$scratch/err" &
+	server=$!
+	for tries in $(seq 600); do
+		client quit >/dev/null 2>&1 && return 0
+		kill -0 $server 2>/dev/null || return 1
+		sleep 0.05
+	done
+	return 1
+}
+
+# server_end SIGNAL: its exit status is that of this
+server_end()
+{
+	kill -"$1" $server
+	wait $server 2>/dev/null
+}
+
+# port_open PORT: waits until something on 127.0.0.1 listens
+port_open()
+{
+	timeout 30 bash -c "until (exec 3<>/dev/tcp/127.0.0.1/$1) 2>/dev/null; do sleep 0.05; done"
+}
+
+# listen_start PORT OPTION ..: on 127.0.0.1
+listen_start()
+{
+	local port=$1
+
+	shift
+	ip link set lo up
+	"$cached" --store "/dev/$store" -l 127.0.0.1 -p "$port" "$@" 2>"$scratch/err" &
+	server=$!
+	port_open "$port"
+}
+
+# client LINE: sends it, and prints the answer
+client()
+{
+	timeout 60 python3 - "$scratch/socket" "$1" <<-'PYTHON'
+	import socket, sys
+	client = socket.socket(socket.AF_UNIX)
+	client.connect(sys.argv[1])
+	client.sendall(sys.argv[2].encode() + b"\r\nquit\r\n")
+	while got := client.recv(4096):
+	    sys.stdout.write(got.decode())
+	PYTHON
+}
+
+# stat_of NAME
+stat_of()
+{
+	client stats | tr -d '\r' | awk -v name="$1" '$2 == name { print $3 }'
+}
+
+model()
+{
+	timeout 300 python3 "$here/cached.py" "$scratch/socket" "$@"
+}
