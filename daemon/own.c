@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "lsmemd.h"
 
-/* The progress call of cluster_claim() has no context; a process has one daemon. */
+/* The calls of cluster_claim() have no context; a process has one daemon. */
 static struct lsmemd *claiming;
 
 static int claim_progress(const char *what, uint64_t done, uint64_t all)
@@ -26,6 +26,17 @@ static int claim_progress(const char *what, uint64_t done, uint64_t all)
 	(void)what, (void)done, (void)all;
 	signals_poll(&claiming->signals);
 	return claiming->signals.stop ? -ECANCELED : 0;
+}
+
+/* Only logged: the store in memory has no term to compare with, and is checked against the digests. */
+static int claim_found(const struct cluster_taken *taken)
+{
+	char name[LSMEM_NAME_BYTES];
+
+	if (*taken->host && !taken->here && !kernel_find(claiming->status.uuid, name))
+		log_notice("%s: is in memory here, but host %s was the last one that took the store, term %" PRIu64,
+			   name, taken->host, taken->term);
+	return 0;
 }
 
 /* Does a daemon on this host serve the store? */
@@ -191,7 +202,7 @@ int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 	char text[UUID_TEXT_BYTES];
 	struct cluster_claim claim = {
 		.uuid = text, .above = d->term, .take_over = d->options.take_over,
-		.alone = !is_served(uuid), .progress = claim_progress,
+		.alone = !is_served(uuid), .progress = claim_progress, .found = claim_found,
 	};
 	uint64_t term = d->cluster.term;
 	int err;

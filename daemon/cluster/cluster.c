@@ -33,6 +33,7 @@
  * @cut: the host that fenced the owner; "": none
  * @number: the owner's term
  * @highest: the store's term; 0: it never had an owner
+ * @taken: which host took @highest
  */
 struct seen {
 	struct etcd_value owner, term;
@@ -40,6 +41,7 @@ struct seen {
 	pid_t pid;
 	unsigned int seconds;
 	uint64_t number, highest;
+	struct cluster_taken taken;
 };
 
 static uint64_t now_ns(void)
@@ -102,6 +104,26 @@ static void write_owner(char text[ETCD_TEXT_BYTES], const struct seen *who)
 		 *who->cut ? ",\"cut\":\"" : "", who->cut, *who->cut ? "\"" : "");
 }
 
+/*
+ * Which host took the term? Only a key that was written in the transaction that wrote the term tells: an older
+ * daemon leaves this key as it is, and so does an operator who corrects the term.
+ */
+static void read_taken(const struct cluster *c, struct seen *seen, const struct etcd_value *value)
+{
+	struct cluster_taken *taken = &seen->taken;
+	struct json_object *json;
+	char boot[40] = "";
+
+	taken->term = seen->highest;
+	if (value->revision != seen->term.revision)
+		return;
+	json = json_tokener_parse(value->text);
+	take_text(json, "host", taken->host, sizeof(taken->host));
+	take_text(json, "boot", boot, sizeof(boot));
+	json_object_put(json);
+	taken->here = *boot && !strcmp(boot, c->boot) && !strcmp(taken->host, c->host);
+}
+
 /* Parse the members. No owner can have written those of a term above @highest. */
 static int read_members(struct cluster *c, const struct etcd_value *value, uint64_t highest)
 {
@@ -123,7 +145,7 @@ static int read_members(struct cluster *c, const struct etcd_value *value, uint6
 
 static int look(struct cluster *c, struct seen *seen)
 {
-	struct etcd_value members;
+	struct etcd_value members, taken;
 	char *end;
 	int err;
 
@@ -134,6 +156,9 @@ static int look(struct cluster *c, struct seen *seen)
 		err = etcd_get(&c->etcd, c->owner, &seen->owner);
 	if (!err)
 		err = etcd_get(&c->etcd, c->term_key, &seen->term);
+	/* Read this after the term: then it is right for as long as the term is that one. */
+	if (!err)
+		err = etcd_get(&c->etcd, c->taken_key, &taken);
 	if (err)
 		return err;
 	if (seen->owner.revision)
@@ -142,8 +167,10 @@ static int look(struct cluster *c, struct seen *seen)
 		return read_members(c, &members, 0);
 	errno = 0;
 	seen->highest = strtoull(seen->term.text, &end, 10);
-	if (!errno && !*end && seen->highest && seen->highest < TERM_MAX)
+	if (!errno && !*end && seen->highest && seen->highest < TERM_MAX) {
+		read_taken(c, seen, &taken);
 		return read_members(c, &members, seen->highest);
+	}
 	log_err("etcd: %s: \"%.32s\" is no term, and was not written by lsmemd; correct it with etcdctl put",
 		c->term_key, seen->term.text);
 	return -EBADMSG;
@@ -175,17 +202,19 @@ static void set_owned(struct cluster *c, uint64_t term, int64_t revision)
 
 /*
  * Become the owner. The store has no owner, its owner is a dead daemon of this host, or it has given
- * @consent. That is tried with one lease only: a transaction whose answer was lost may be done late, and
+ * its consent. That is tried with one lease only: a transaction whose answer was lost may be done late, and
  * must not be taken for that of another host.
  */
-static int take(struct cluster *c, const struct seen *seen, uint64_t above, bool consent)
+static int take(struct cluster *c, const struct cluster_claim *claim, const struct seen *seen, uint64_t above)
 {
 	struct seen we = {
 		.pid = getpid(), .number = 1 + (seen->highest > above ? seen->highest : above),
 	};
 	char owner[ETCD_TEXT_BYTES], term[24];
-	int err = consent && c->lease ? 0 : take_lease(c);
+	int err = claim->found ? claim->found(&seen->taken) : 0;
 
+	if (!err && !(claim->consent && c->lease))
+		err = take_lease(c);
 	if (err)
 		return err;
 	c->known = seen->term.revision;
@@ -197,7 +226,8 @@ static int take(struct cluster *c, const struct seen *seen, uint64_t above, bool
 	err = etcd_put(&c->etcd, (struct etcd_put[]) {
 		{ .key = c->owner, .text = owner, .seen = seen->owner.revision, .lease = c->lease },
 		{ .key = c->term_key, .text = term, .seen = seen->term.revision },
-	}, 2, NULL, 0);
+		{ .key = c->taken_key, .text = owner, .seen = ETCD_ANY },
+	}, 3, NULL, 0);
 	if (!err)
 		set_owned(c, we.number, c->etcd.revision);
 	return err;
@@ -294,9 +324,9 @@ static int try_claim(struct cluster *c, const struct cluster_claim *claim, uint6
 	/* With what the owner has named, not with what etcd has now: it may have taken its consent back. */
 	if (claim->consent)
 		return seen.owner.revision == claim->consent->revision &&
-		       seen.highest == claim->consent->term ? take(c, &seen, above, true) : -ESTALE;
+		       seen.highest == claim->consent->term ? take(c, claim, &seen, above) : -ESTALE;
 	if (!seen.owner.revision || (claim->alone && has_died(c, &seen)))
-		return take(c, &seen, above, false);
+		return take(c, claim, &seen, above);
 	if (!claim->take_over || *seen.cut)
 		return wait_for_owner(c, &seen, wait);
 	err = cut_off(c, &seen);
@@ -661,8 +691,8 @@ static void release(struct cluster *c)
  *
  * Context: the main thread; may sleep for more than twice the owner's lease.
  * Return: 0; -EBUSY: another owner is alive, or the store does not become free; -ESTALE: @claim->consent
- * is void; -EHOSTUNREACH: etcd does not answer; -EBADMSG: a key has an invalid value; another error that @claim->progress or
- * thread_start() returned.
+ * is void; -EHOSTUNREACH: etcd does not answer; -EBADMSG: a key has an invalid value; another error that
+ * @claim->progress, @claim->found or thread_start() returned.
  */
 int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
 {
@@ -678,6 +708,7 @@ int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
 	release(cluster);
 	strcpy(cluster->owner, owner);
 	snprintf(cluster->term_key, sizeof(cluster->term_key), KEYS "%s/term", claim->uuid);
+	snprintf(cluster->taken_key, sizeof(cluster->taken_key), KEYS "%s/taken", claim->uuid);
 	snprintf(cluster->members_key, sizeof(cluster->members_key), KEYS "%s/members", claim->uuid);
 	cluster->lease = 0;	/* of a claim that failed */
 	err = keep_trying(cluster, claim, above);

@@ -4,10 +4,13 @@
  *
  *	/lsmem/stores/UUID/owner	JSON: the owner; deleted with the owner's lease
  *	/lsmem/stores/UUID/term	a number; stays, and only rises
+ *	/lsmem/stores/UUID/taken	JSON: the owner that took the term, as in its key; stays
  *	/lsmem/stores/UUID/members	JSON: the store's backups (members.h); stays
  *
  * One transaction takes the store and raises the term. So no two owners ever have the same term,
- * and if two daemons want the store at the same time, one gets it.
+ * and if two daemons want the store at the same time, one gets it. It also writes which host took the
+ * term: so a daemon that finds the store in its kernel can tell, after all leases are over, whether another
+ * host had it since (struct cluster_taken).
  *
  * The owner trusts its ownership until @until_ns: the time just before it asked for the lease or
  * the renewal, plus four fifths of the time that etcd granted. So it stops before etcd lets another
@@ -66,6 +69,20 @@ struct cluster_consent {
 };
 
 /**
+ * struct cluster_taken - which host took a store's term, as etcd has it (Documentation/migration.rst, rule 4)
+ * @term: the store's; 0: it never had an owner
+ * @host: that took @term; "": not known, since an older daemon took it, or the key is not valid. That proves
+ *	neither that the store in the kernel is the newest, nor that it is not
+ * @here: it was this host, in this boot. A store in its kernel with the term @term, or the one before, is the
+ *	newest
+ */
+struct cluster_taken {
+	uint64_t term;
+	char host[WIRE_NAME];
+	bool here;
+};
+
+/**
  * struct cluster_figures - figures for the status and the metrics
  * @host: this host's name in etcd; NULL: no cluster is configured
  * @term: of this daemon's ownership
@@ -87,6 +104,7 @@ struct cluster_figures {
  * @boot: id of this boot of the host
  * @owner: name of the owner's key
  * @term_key: name of the key with the term
+ * @taken_key: name of the key that tells which host took the term
  * @members_key: name of the key with the members
  * @term: of this daemon's ownership; 0: it owns no store
  * @known: etcd knew the store before, so former owners may be fenced. Otherwise the holder of its
@@ -113,7 +131,8 @@ struct cluster {
 	const struct cluster_options *options;
 	struct etcd etcd;
 	char host[WIRE_NAME], boot[40];
-	char owner[CLUSTER_KEY_BYTES], term_key[CLUSTER_KEY_BYTES], members_key[CLUSTER_KEY_BYTES];
+	char owner[CLUSTER_KEY_BYTES], term_key[CLUSTER_KEY_BYTES];
+	char taken_key[CLUSTER_KEY_BYTES], members_key[CLUSTER_KEY_BYTES];
 	uint64_t term;
 	bool known;
 	int64_t lease;
@@ -143,6 +162,9 @@ struct cluster {
  * @alone: this host's kernel knows no daemon that serves the store. If the owner was on this host
  *	and its process has ended, the claim does not wait for the end of its lease
  * @progress: as in struct backup_options
+ * @found: called before each transaction that takes the store, also before a second one if the answer to the
+ *	first was lost; NULL: none. If a transaction succeeds, what it was called with was so until then.
+ *	Returns 0, or a negative errno that ends the claim, but not -EAGAIN or -EHOSTUNREACH
  */
 struct cluster_claim {
 	const char *uuid;
@@ -150,6 +172,7 @@ struct cluster_claim {
 	bool look, take_over, alone;
 	const struct cluster_consent *consent;
 	int (*progress)(const char *what, uint64_t done, uint64_t all);
+	int (*found)(const struct cluster_taken *taken);
 };
 
 int cluster_open(struct cluster *cluster, const struct cluster_options *options);

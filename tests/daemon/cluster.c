@@ -6,8 +6,10 @@
  *
  * Answers each line of standard input with one line:
  *
- *	claim UUID ABOVE [take-over] [alone] [consent TERM REVISION]
+ *	claim UUID ABOVE [take-over] [alone] [stop] [consent TERM REVISION]
  *						"claimed TERM KNOWN", or "refused ERROR"
+ *	found					"TERM HOST[ here];" for each time the last claim was told which
+ *						host took the store; HOST is "-": not known. With stop, the claim ends then
  *	consent					"consent TERM REVISION", or "none"
  *	void TERM REVISION			"void", or "valid"
  *	look UUID				the record in etcd: "NR TERM NAME:PATH:STATE ..", or
@@ -31,11 +33,28 @@
 #include "config/config.h"
 
 static struct cluster cluster;
+static char found[1024];
+
+static int note(const struct cluster_taken *taken)
+{
+	size_t n = strlen(found);
+
+	snprintf(found + n, sizeof(found) - n, "%" PRIu64 " %s%s;", taken->term,
+		 *taken->host ? taken->host : "-", taken->here ? " here" : "");
+	return 0;
+}
+
+static int note_and_stop(const struct cluster_taken *taken)
+{
+	note(taken);
+	return -ENOTUNIQ;
+}
 
 static void claim(const char *line)
 {
 	struct cluster_claim claim = {
 		.take_over = strstr(line, "take-over"), .alone = strstr(line, "alone"),
+		.found = strstr(line, "stop") ? note_and_stop : note,
 	};
 	const char *consent = strstr(line, "consent");
 	struct cluster_consent given;
@@ -47,6 +66,7 @@ static void claim(const char *line)
 	if (sscanf(line, "claim %39s %" SCNu64, uuid, &claim.above) != 2)
 		exit(2);
 	claim.uuid = uuid;
+	found[0] = 0;
 	err = cluster_claim(&cluster, &claim);
 	if (err)
 		printf("refused %s\n", strerrorname_np(-err));
@@ -169,6 +189,8 @@ int main(int argc, char **argv)
 	while (fgets(line, sizeof(line), stdin)) {
 		if (!strncmp(line, "claim ", 6))
 			claim(line);
+		else if (!strncmp(line, "found", 5))
+			printf("%s\n", found);
 		else if (!strncmp(line, "consent", 7))
 			consent();
 		else if (!strncmp(line, "void ", 5))

@@ -410,13 +410,15 @@ def ends(tap: Tap, scratch: Path, etcd: Etcd) -> None:
 class Keeper(http.server.ThreadingHTTPServer):
     """A way to etcd that keeps the first transaction back, until the next one or the next lease is asked for.
 
-    So its answer is lost, and it is done late, before what its client does then. The next lease is not granted.
+    So its answer is lost, and it is done late, before what its client does then. The next lease is not granted,
+    unless @grants.
     """
 
     daemon_threads = True
 
-    def __init__(self, etcd: str) -> None:
+    def __init__(self, etcd: str, grants: bool = False) -> None:
         super().__init__(("127.0.0.1", 0), KeeperConnection)
+        self.grants = grants
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.etcd = etcd
         self.granted: list[float] = []		# when leases were granted
@@ -443,7 +445,7 @@ class KeeperConnection(http.server.BaseHTTPRequestHandler):
         if (grant or change) and keeper.kept and not keeper.done:
             keeper.done = True
             keeper.forward("/v3/kv/txn", keeper.kept)
-            if grant:
+            if grant and not keeper.grants:
                 return
         text = keeper.forward(self.path, body)
         if grant:
@@ -510,6 +512,8 @@ def consents(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     tap.same("the answer is lost, and the transaction late: claimed",
              late.claim(store, 0, consent), "claimed 5 1")
     tap.wrong("the answer is lost, and the transaction late: owned", [] if not late.lost() else [late.holds()])
+    tap.same("the answer is lost: what was found is never the claim itself; of a term by hand no host is known",
+             late.say("found"), "4 -;4 -;")
     consent = late.say("consent")
     late.process.kill()
     late.process.wait()
@@ -517,6 +521,7 @@ def consents(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     tap.same("the lease of the owner is over: its consent, too",
              owner.claim(store, 0, consent), "refused ESTALE")
     tap.same("a claim without consent", owner.claim(store), "claimed 6 1")
+    tap.same("the lease of the owner is over: etcd still knows which host took the term", owner.say("found"), "5 d;")
     for program in (a, b, c):
         tap.same("ends", program.close(), 0)
     way.shutdown()
@@ -529,7 +534,75 @@ def consents(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     left = late.left() / 1000
     tap.wrong("no consent, the transaction late: the lease counts from when it was granted",
               [] if 0 < left <= way.granted[0] + LEASE * 0.8 - now else [left, now - way.granted[0]])
+    tap.same("no consent, the transaction late: the claim does not find itself", late.say("found"), "0 -;0 -;")
     late.close()
+    way.shutdown()
+
+
+def takers(tap: Tap, scratch: Path, etcd: Etcd) -> None:
+    """A claim finds which host took the store's term, as far as that is known."""
+    store = str(uuid.uuid4())
+    way = Keeper(etcd.url, grants=True)
+    twice = Owner(scratch, "a", way.url)
+    twice.ask(f"claim {uuid.uuid4()} 0")
+
+    def put(**values: str) -> None:
+        """One transaction."""
+        etcd.ask("kv/txn", success=[{"request_put": {
+            name: base64.b64encode(text.encode()).decode()
+            for name, text in (("key", f"/lsmem/stores/{store}/{key}"), ("value", value))}}
+            for key, value in values.items()])
+
+    def finds(host: str, how: str = "") -> str:
+        owner = Owner(scratch, host, etcd.url)
+        answer = owner.claim(store, 0, how)
+        found = owner.say("found")
+        owner.close()
+        return f"{answer.split(' ')[0]} {found}"
+
+    tap.same("taken: a store that etcd does not know", finds("a"), "claimed 0 -;")
+    taken = json.loads(etcd.value(store, "taken") or "{}")
+    tap.same("taken: stays without an owner, and names host, boot and term",
+             [etcd.value(store, "owner"), *map(taken.get, ("host", "boot", "term"))], [None, "a", BOOT, 1])
+    tap.same("taken: by this host", finds("a"), "claimed 1 a here;")
+    tap.same("taken: by another name on the same machine", finds("b"), "claimed 2 a;")
+    tap.same("taken: by a host that got it from this one", finds("a"), "claimed 3 b;")
+
+    a, b = (Owner(scratch, host, etcd.url) for host in "ab")
+    a.claim(store)
+    tap.same("taken: an owner is alive: nothing is found", finds("b"), "refused ")
+    consent = a.say("consent")
+    until(lambda: a.say(consent.replace("consent", "void")) == "void")
+    tap.same("taken: with consent, after one that was taken back",
+             [b.claim(store, 0, a.say("consent")), b.say("found")], ["claimed 6 1", "5 a;"])
+    a.close()
+    b.close()
+    tap.same("taken: by consent", [finds("b"), finds("a")], ["claimed 6 b here;", "claimed 7 b;"])
+
+    before = [etcd.value(store, key) for key in ("owner", "term", "taken")]
+    tap.same("taken: the caller ends the claim", finds("b", "stop"), "refused 8 a;")
+    tap.same("taken: nothing has changed", [etcd.value(store, key) for key in ("owner", "term", "taken")], before)
+
+    put(owner='{"host":"b"}', term="9")
+    etcd.ask("kv/deleterange", key=f"/lsmem/stores/{store}/owner")
+    tap.same("taken: an old daemon of another host was there since: not known", finds("a"), "claimed 9 -;")
+    put(term="10")
+    tap.same("taken: by an old daemon, the same number: not known", finds("a"), "claimed 10 -;")
+    etcd.ask("kv/deleterange", key=f"/lsmem/stores/{store}/taken")
+    tap.same("taken: no such key, as before an upgrade: not known", finds("a"), "claimed 11 -;")
+    tap.same("taken: afterwards it is", finds("a"), "claimed 12 a here;")
+    put(taken=etcd.value(store, "taken"))
+    tap.same("taken: written without the term: not known", finds("a"), "claimed 13 -;")
+    for bad, found in (('{"host":"a","boot":"x"}', "a"), ('{"host":"a"}', "a"), ('{"host":"a","boot":""}', "a"),
+                       ("{", "-"), ("[]", "-"), ("7", "-"), ("{}", "-"), ('{"host":null}', "-"),
+                       ('{"host":"\\u001b[2J"}', "??2J"), (json.dumps({"host": 5000 * "a"}), 63 * "a")):
+        term = str(int(etcd.value(store, "term")) + 1)
+        put(term=term, taken=bad)
+        tap.same(f"taken: {bad[:30]}: not by this host", finds("a"), f"claimed {term} {found};")
+
+    tap.same("taken: late, by this daemon, with a lease that it has given up", twice.answer(), "claimed 2 1")
+    tap.same("taken: each transaction is told before", twice.say("found"), "0 -;0 -;1 a here;")
+    twice.close()
     way.shutdown()
 
 
@@ -742,6 +815,7 @@ def main() -> int:
             claims(tap, scratch, etcd)
             members(tap, scratch, etcd)
             consents(tap, scratch, etcd)
+            takers(tap, scratch, etcd)
             ends(tap, scratch, etcd)
             several(tap, scratch)
             for part in slow:

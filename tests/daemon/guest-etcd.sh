@@ -36,6 +36,7 @@ slay
 mark
 ok 'resumes after a SIGKILL' start resume
 ok 'resumes without a wait for its own lease' eval '! since "waiting for the end"'
+ok 'resumes: this host was the last one that took it' eval '! since "was the last one"'
 is 'resumes with a new term' "$(has term)" 2
 run "$ctl" backups "$store"
 ok 'lsmemctl backups shows the owner' grep -q "^$store: host a owns it, term 2; its lease ends in" "$scratch/out"
@@ -70,6 +71,7 @@ mark
 config b "$drive" ''
 ok 'another host' start b
 ok 'waits until the lease is over' since 'host a owns the store, term 4; waiting'
+ok 'another host: says that the store in memory may be older' since 'host a was the last one that took the store, term 4'
 ok 'the owner is the other host' grep -q '"host":"b"' <(has owner)
 ok 'what was acknowledged is there' eval 'holds a 1 && holds b 2 && holds c 3'
 stop
