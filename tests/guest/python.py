@@ -286,6 +286,18 @@ def test_changes(tap: Tap, store: lsmem.Store) -> None:
     tap.same("none is made", (store.read(first.handle), store.read(third.handle), store.stat()["handles_used"]),
              (b"other", b"third", used))
 
+    version = store.get(first.handle).version
+
+    def checked(expect: int) -> lsmem.Change:
+        with store.changes() as several:
+            same = several.check(first.handle, expect=expect)
+            several.replace(third.handle, b"behind")
+        return same
+    tap.check("a check of another version", bool(fails(lambda: checked(version - 1), errno.EILSEQ)) and
+              store.read(third.handle) == b"third")
+    tap.check("what is checked keeps its version", checked(version).version == version ==
+              store.get(first.handle).version and store.read(third.handle) == b"behind")
+
     def interrupted() -> None:
         with store.changes() as several:
             several.free(first.handle)

@@ -278,7 +278,8 @@ int lsm_view_bound(const struct lsm *lsm);
  * @done: out, operations tried; may be NULL
  *
  * Operations are carried out in order; one that fails does not stop the next.  With LSM_ATOMIC all are carried
- * out or none, as struct lsmem_vector says; they are up to 256, with 1 MiB of data.
+ * out or none, as struct lsmem_vector says; they are up to 256, with 1 MiB of data.  lsm_op_check() makes an operation
+ * of such a vector that changes nothing, and without which the others are not carried out.
  *
  * Return: 0 if all were tried, each with its own result; else an error, and the operations from @done
  * on were not tried.  With LSM_ATOMIC: 0 if all were carried out, and with LSM_DURABLE results of -ETIMEDOUT
@@ -1932,6 +1933,15 @@ static inline struct lsmem_op lsm_op_free(uint64_t handle, unsigned int flags, u
 	op.flags = flags;
 	op.handle = handle;
 	op.version = flags & LSM_EXPECT ? version : 0;
+	return op;
+}
+
+/* With LSM_ATOMIC only: the object is there, with LSM_EXPECT in @flags at @version */
+static inline struct lsmem_op lsm_op_check(uint64_t handle, unsigned int flags, uint64_t version)
+{
+	struct lsmem_op op = lsm_op_free(handle, flags, version);
+
+	op.op = LSMEM_OP_CHECK;
 	return op;
 }
 

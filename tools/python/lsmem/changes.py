@@ -54,6 +54,10 @@ class Changes:
         """Frees an object, with @expect only if that is its version."""
         return self._add(_lib.OP_FREE, handle, b"", expect)
 
+    def check(self, handle: int, *, expect: Optional[int] = None) -> Change:
+        """Changes nothing: the others are made only if the object is there, with @expect if that is its version."""
+        return self._add(_lib.OP_CHECK, handle, b"", expect)
+
     def make(self) -> None:
         """Makes all changes; if one cannot be made, none is, and its error is raised: EILSEQ with the version."""
         changes, self._changes, made, self._ops = self._changes, [], self._ops, []
@@ -69,8 +73,9 @@ class Changes:
         for change, op in zip(changes, ops):
             change.handle, change.version = op.handle, op.version
         # They are made, and it is not known whether they are durable: ETIMEDOUT.
-        if ops[0].result:
-            raise Error(-ops[0].result, "lsm_vector")
+        for op in ops:
+            if op.result:
+                raise Error(-op.result, "lsm_vector")
 
     def __enter__(self) -> Changes:
         return self
