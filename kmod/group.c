@@ -325,7 +325,7 @@ static int lsmem_group_hold(struct lsmem_store *store, struct lsmem_group *group
 
 static void lsmem_group_let_go(struct lsmem_store *store)
 {
-	/* Pairs with lsmem_word_held(): a task that sees the bits clear sees what has been published. */
+	/* Pairs with lsmem_word_held(): a task that sees the bits clear sees what has been published, and its version. */
 	smp_store_release(&store->handles.held, 0);
 }
 
@@ -506,7 +506,7 @@ static void lsmem_group_one(struct lsmem_store *store, struct lsmem_group *group
 /* Make the changes, in order, of objects that are held, with one version: a snapshot has all of them or none. */
 static void lsmem_group_publish(struct lsmem_store *store, struct lsmem_group *group)
 {
-	u32 replaced = 0, bytes = 0, made = 0, i;
+	u32 replaced = 0, bytes = 0, made = 0, checks = 0, i;
 	u64 last = 0, version;
 
 	for (i = 0; i < group->nr; i++) {
@@ -514,6 +514,7 @@ static void lsmem_group_publish(struct lsmem_store *store, struct lsmem_group *g
 
 		last = max(last, change->before);
 		replaced += change->op == LSMEM_OP_REPLACE;
+		checks += change->op == LSMEM_OP_CHECK;
 		/* A tombstone counts itself. */
 		if (change->op == LSMEM_OP_FREE || change->op == LSMEM_OP_CHECK)
 			continue;
@@ -525,6 +526,9 @@ static void lsmem_group_publish(struct lsmem_store *store, struct lsmem_group *g
 		atomic_add(bytes, group->ap.segment->live);
 	lsmem_group_unsettle(store, group);
 	version = lsmem_handle_version(store, last);
+	/* Before the objects are let go: who changes one then has a higher version, as if the group had changed it. */
+	if (checks)
+		WRITE_ONCE(store->handles.checked, version);
 	for (i = 0; i < group->nr; i++) {
 		struct lsmem_change *change = &group->changes[i];
 
