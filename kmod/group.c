@@ -27,8 +27,8 @@
  * A later change of one of the objects may lie in another segment, and become durable before the group: a crash
  * would leave it, but nothing of the group.  So the place of a client's group is kept, by a hash of its objects, and
  * a change that does not follow in the same segment is tried there, or waits until that is durable
- * (lsmem_word_unsettled(), lsmem_group_follow()).  So is a group that checks an object whose entry is not durable.  Ranges
- * of pages have an order of their own.
+ * (lsmem_word_unsettled(), lsmem_group_follow()).  So is a group that checks an object whose entry is not durable.
+ * Ranges of pages have an order of their own.
  *
  * No object leaves memory from the second look to the exchanges (tier.evicting): a COLD object says neither
  * how long it is nor which version it has, and cannot be fetched there.  The same lock has one group after
@@ -248,7 +248,7 @@ static struct lsmem_place lsmem_group_entry_of(struct lsmem_store *store, u64 wo
 	place.offset = lsmem_entry_home(lsmem_word_entry(&store->seglets, word)) * LSMEM_BLOCK +
 		       position * LSMEM_ALIGN % LSMEM_BLOCK + size;
 	if (place.offset > READ_ONCE(seg->acked))
-		place.segment = seg->id;
+		place.segment = READ_ONCE(seg->id);
 	return place;
 }
 
@@ -325,7 +325,7 @@ static int lsmem_group_hold(struct lsmem_store *store, struct lsmem_group *group
 
 static void lsmem_group_let_go(struct lsmem_store *store)
 {
-	/* Pairs with lsmem_word_held(): a task that sees the bits clear sees what has been published, and its version. */
+	/* Pairs with lsmem_word_held(): a task that sees the bits clear sees what has been published, and the version. */
 	smp_store_release(&store->handles.held, 0);
 }
 
@@ -526,7 +526,7 @@ static void lsmem_group_publish(struct lsmem_store *store, struct lsmem_group *g
 		atomic_add(bytes, group->ap.segment->live);
 	lsmem_group_unsettle(store, group);
 	version = lsmem_handle_version(store, last);
-	/* Before the objects are let go: who changes one then has a higher version, as if the group had changed it. */
+	/* Before the objects are let go: a client that changes one then has a higher version. */
 	if (checks)
 		WRITE_ONCE(store->handles.checked, version);
 	for (i = 0; i < group->nr; i++) {
@@ -627,9 +627,9 @@ static int lsmem_group_try(struct lsmem_store *store, struct lsmem_group *group,
  *
  * Context: sleeps, also for objects that are on backups only; holds no spinlock.
  * Return: 0: all are made.  Otherwise nothing is changed: -ENOSPC, -EINTR, -EAGAIN, -ENOMEM;
- * -LSMEM_EWAIT: the deadline is LSMEM_NO_WAIT; -EBUSY: as lsmem_group_follow(), or what is checked is not durable; -ENOENT, -ESTALE, -EILSEQ, -EUCLEAN, -EBADMSG, -EIO,
- * -ETIMEDOUT: an object is not there, has another version, is named twice, or could not be read, and the result of its change
- * is set.
+ * -LSMEM_EWAIT: the deadline is LSMEM_NO_WAIT; -EBUSY: as lsmem_group_follow(), or what is checked is not durable;
+ * -ENOENT, -ESTALE, -EILSEQ, -EUCLEAN, -EBADMSG, -EIO, -ETIMEDOUT: an object is not there, has another version, is
+ * named twice, or could not be read, and the result of its change is set.
  */
 int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, u32 nr,
 		       struct lsmem_place *place)
