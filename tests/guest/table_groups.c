@@ -7,6 +7,7 @@
  * each account must be in one table, and no amount be lost or made.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -319,6 +320,72 @@ TEST_F(keys, bounds)
 		ASSERT_EQ(0, lsm_table_stat(self->tables[i], &stat));
 		EXPECT_EQ(0, stat.items);
 	}
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+#define THREADS		4u
+#define TOGETHER	32u	/* keys that come together */
+
+/* A thread that adds keys, of which others add the same. */
+struct adder {
+	struct lsm *lsm;
+	struct lsm_table **tables;
+	uint32_t rounds;
+	uint32_t first;		/* key of a group */
+	uint32_t made;
+	int ret;
+};
+
+static void *add_all(void *argument)
+{
+	struct adder *me = argument;
+	struct lsm_item_op items[TOGETHER];
+	char keys[TOGETHER][32];
+	uint32_t round, i;
+	int ret;
+
+	for (round = 0; round < me->rounds && !me->ret; round++) {
+		for (i = 0; i < TOGETHER; i++) {
+			sprintf(keys[i], "%u %u", round, (me->first + i) % TOGETHER);
+			items[i] = item_op(me->tables[i % TABLES], LSM_ITEM_PUT, keys[i], keys[i], LSM_NEW, 0);
+		}
+		ret = lsm_table_group(me->lsm, items, TOGETHER, NULL, 0, 0);
+		me->made += !ret;
+		me->ret = ret == -EEXIST ? 0 : ret;
+	}
+	return NULL;
+}
+
+/* Of several groups that add the same keys, one is made. */
+TEST_F_TIMEOUT(keys, once, 120)
+{
+	uint32_t rounds = (uint32_t)test_scaled(3000), made = 0, i;
+	struct adder adders[THREADS];
+	pthread_t threads[THREADS];
+	uint64_t cursor, nr = 0;
+	size_t length;
+	char key[32];
+	int ret;
+
+	for (i = 0; i < THREADS; i++) {
+		/* In different orders, with the same keys in each table. */
+		adders[i] = (struct adder){ self->store.lsm, self->tables, rounds, .first = 2 * i };
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, add_all, &adders[i]));
+	}
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		EXPECT_EQ(0, adders[i].ret);
+		made += adders[i].made;
+	}
+	EXPECT_EQ(rounds, made);
+	for (i = 0; i < TABLES; i++) {
+		for (cursor = 0, length = sizeof(key);
+		     (ret = lsm_table_next(self->tables[i], &cursor, key, &length, NULL, 0, NULL)) > 0; nr++)
+			length = sizeof(key);
+		ASSERT_EQ(0, ret);
+	}
+	EXPECT_EQ(TOGETHER * rounds, nr);
 }
 
 /* ---- Processes that are killed -------------------------------------------------------------- */
