@@ -552,9 +552,9 @@ struct writer {
 	struct lsm *lsm;
 	uint64_t handles[CHECKED];
 	uint64_t *versions[CHECKED];
-	uint32_t nr;		/* of each */
+	_Atomic uint32_t nr;	/* of each */
 	atomic_bool stop;
-	int ret;
+	atomic_int ret;
 };
 
 /* All of them in one span, which looks at each before it exchanges the first word. */
@@ -617,8 +617,11 @@ TEST_F_TIMEOUT(groups, one_point, 300)
 	ASSERT_EQ(0, pthread_create(&thread, NULL, write_down, &writer));
 	/* The more a group changes, the longer what it has checked must stay; the fewer, the fewer bits hold that. */
 	for (i = 0; i < groups; i++) {
-		uint32_t nr = i % 2 ? MOST : CHECKED + 1;
+		uint32_t nr = i % 2 ? MOST : CHECKED + 1, before = writer.nr;
 
+		/* Not all groups before the thread has begun, or while it waits for a processor. */
+		while (i % 50 == 0 && writer.nr == before && before < VERSIONS && !writer.ret)
+			sched_yield();
 		for (j = 0; j < nr; j++)
 			ops[j] = j < CHECKED ? lsm_op_check(handles[j], 0, 0) :
 				 lsm_op_replace(handles[j], "y", 1, 0, 0);
