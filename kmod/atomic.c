@@ -39,7 +39,7 @@ static int lsmem_atomic_bytes(const struct lsmem_op *ops, u32 nr)
 	BUILD_BUG_ON(LSMEM_OBJECT_MAX + (LSMEM_ATOMIC_MAX + LSMEM_OBJECT_MAX / LSMEM_SEGLET_BYTES + 1) *
 		     2 * (LSMEM_LONG_BYTES + LSMEM_ALIGN) + LSMEM_LONG_BYTES > LSMEM_GROUP_BYTES);
 	for (i = 0; i < nr; i++)
-		bytes += ops[i].length;		/* of LSMEM_OP_FREE: 0 */
+		bytes += ops[i].length;		/* of LSMEM_OP_FREE and LSMEM_OP_CHECK: 0 */
 	return bytes > LSMEM_OBJECT_MAX ? -E2BIG : (int)bytes;
 }
 
@@ -107,7 +107,7 @@ static int lsmem_atomic_try(struct lsmem_store *store, struct lsmem_atomic *atom
 /**
  * lsmem_atomic_change - carry out operations, all or none
  * @store: active, object kind
- * @ops: checked: LSMEM_OP_ALLOC, LSMEM_OP_REPLACE and LSMEM_OP_FREE, with their results 0; handles and
+ * @ops: checked: all but LSMEM_OP_READ, with their results 0; handles and
  *	versions are filled in, and with an error the result of the one that has caused it, if one has
  * @nr: 1 .. LSMEM_ATOMIC_MAX
  * @place: in: its deadline; out: for a durable wait; segment 0: nothing was written

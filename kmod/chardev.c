@@ -114,6 +114,7 @@ static const struct {
 	[LSMEM_OP_READ] = { LSMEM_OPF_NOWAIT | LSMEM_OPF_INDEX, FMODE_READ, false, NULL },
 	[LSMEM_OP_REPLACE] = { LSMEM_OPF_CHANGE, FMODE_WRITE, true, lsmem_object_replace },
 	[LSMEM_OP_FREE] = { LSMEM_OPF_CHANGE, FMODE_WRITE, false, lsmem_object_free },
+	[LSMEM_OP_CHECK] = { LSMEM_OPF_EXPECT, FMODE_WRITE, false, NULL },	/* in groups alone */
 };
 
 /* The row of an operation. An unknown or mispredicted one has row 0, which takes nothing. */
@@ -161,12 +162,12 @@ static int lsmem_op_check(const struct lsmem_call *call, const struct lsmem_op *
 		return ret;
 	if (!reads && (op->offset || op->object_length))
 		return -EINVAL;
-	if ((op->op == LSMEM_OP_REPLACE || op->op == LSMEM_OP_FREE) && op->table)
+	if (op->op != LSMEM_OP_ALLOC && !reads && op->table)
 		return -EINVAL;
 	if ((lsmem_ops[row].payload || reads) &&
 	    !access_ok(u64_to_user_ptr(op->data), op->length))
 		return -EFAULT;
-	if (op->op == LSMEM_OP_FREE && (op->data || op->length))
+	if (!lsmem_ops[row].payload && !reads && (op->data || op->length))
 		return -EINVAL;
 	return 0;
 }
@@ -178,7 +179,7 @@ static int lsmem_op_check(const struct lsmem_call *call, const struct lsmem_op *
 static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 flags,
 			struct lsmem_place *place)
 {
-	int ret = lsmem_op_check(call, op, flags);
+	int ret = op->op == LSMEM_OP_CHECK ? -EINVAL : lsmem_op_check(call, op, flags);
 	u64 until = 0;
 
 	place->segment = 0;
@@ -671,7 +672,7 @@ static long lsmem_ioctl_query(void *context, void *arg)
 	*query = (struct lsmem_query){
 		.size = query->size,
 		.features = LSMEM_FEATURE_VECTOR | LSMEM_FEATURE_WINDOWS | LSMEM_FEATURE_ATOMIC |
-			    LSMEM_FEATURE_POLL | LSMEM_FEATURE_WATCH |
+			    LSMEM_FEATURE_POLL | LSMEM_FEATURE_WATCH | LSMEM_FEATURE_CHECK |
 			    (lsmem_pages_there() ? LSMEM_FEATURE_PAGES : 0) |
 			    (store->durable ? LSMEM_FEATURE_DURABLE : 0) |
 			    (store->tier.on ? LSMEM_FEATURE_TIER : 0) | LSMEM_FEATURE_SNAPSHOT |

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Groups: changes of several objects that are made all or none, also after a crash.
+ * Groups: changes of several objects that are made all or none, also after a crash.  Objects that are checked
+ * (LSMEM_OP_CHECK) are held as the others are, and have no entry.
  *
  * All entries of a group, and a group record before them, are one append: side by side in one segment,
  * made readable by one commit, told to the daemon as one range.  A recovery that does not find all
@@ -26,7 +27,8 @@
  * A later change of one of the objects may lie in another segment, and become durable before the group: a crash
  * would leave it, but nothing of the group.  So the place of a client's group is kept, by a hash of its objects, and
  * a change that does not follow in the same segment is tried there, or waits until that is durable
- * (lsmem_word_unsettled(), lsmem_group_follow()).  Ranges of pages have an order of their own.
+ * (lsmem_word_unsettled(), lsmem_group_follow()).  So is a group that checks an object whose entry is not durable.
+ * Ranges of pages have an order of their own.
  *
  * No object leaves memory from the second look to the exchanges (tier.evicting): a COLD object says neither
  * how long it is nor which version it has, and cannot be fetched there.  The same lock has one group after
@@ -60,7 +62,8 @@
  * @admitted: live bytes that were admitted
  * @live: bytes by which the live bytes have changed
  * @until: end of the waits for what is COLD, ktime in ns; 0: none was
- * @unsettled: index of an object, with -LSMEM_EUNSETTLED
+ * @before: with -LSMEM_EUNSETTLED: what the group has to follow
+ * @unsettled: that is kept there; NULL: it is an entry
  * @sizes: of the entries, the record's first
  */
 struct lsmem_group {
@@ -72,7 +75,8 @@ struct lsmem_group {
 	u32 admitted;
 	s32 live;
 	u64 until;
-	u64 unsettled;
+	struct lsmem_place before;
+	struct lsmem_unsettled *unsettled;
 	u32 sizes[LSMEM_GROUP_MAX + 1];
 };
 
@@ -147,24 +151,26 @@ static int lsmem_group_find(struct lsmem_store *store, struct lsmem_change *chan
 	return ret;
 }
 
+/* Has a change an entry? */
+static bool lsmem_group_writes(const struct lsmem_store *store, const struct lsmem_change *change)
+{
+	return change->op == LSMEM_OP_FREE ? store->durable : change->op != LSMEM_OP_CHECK;
+}
+
 /* Look at all, admit what they need, and say what is to be reserved. Returns how many entries. */
 static int lsmem_group_plan(struct lsmem_store *store, struct lsmem_group *group, u64 deadline)
 {
-	u32 growth = 0, entries = 0, i;
+	u32 growth = 0, i;
 	int ret;
 
 	group->listed = 0;
-	group->marked = store->durable && group->nr > 1;
-	if (group->marked)
-		group->sizes[entries++] = LSMEM_LONG_BYTES;
 	for (i = 0; i < group->nr; i++) {
 		struct lsmem_change *change = &group->changes[i];
 
 		change->old = 0;
 		change->before = 0;
-		change->noted = false;
-		change->size = change->op != LSMEM_OP_FREE || store->durable ?
-			       lsmem_entry_size(change->length) : 0;
+		change->noted = change->op == LSMEM_OP_CHECK;
+		change->size = lsmem_group_writes(store, change) ? lsmem_entry_size(change->length) : 0;
 		if (change->op != LSMEM_OP_ALLOC) {
 			ret = lsmem_group_find(store, change, &group->until, deadline);
 			change->result = ret;
@@ -173,13 +179,12 @@ static int lsmem_group_plan(struct lsmem_store *store, struct lsmem_group *group
 		}
 		if (change->op != LSMEM_OP_FREE)
 			growth += lsmem_growth(change->size, change->old);
-		if (!change->size)
-			continue;
-		group->sizes[entries++] = change->size;
-		group->listed++;
+		if (change->size)
+			group->sizes[++group->listed] = change->size;
 	}
+	group->marked = store->durable && group->listed > 1;
 	ret = lsmem_admit_to(store, growth, &group->admitted);
-	return ret ?: entries;
+	return ret ?: group->listed + group->marked;
 }
 
 /* ---- Copy --------------------------------------------------------------- */
@@ -227,6 +232,46 @@ static void lsmem_group_copy(struct lsmem_store *store, struct lsmem_group *grou
 
 /* ---- Hold --------------------------------------------------------------- */
 
+/*
+ * The entry of an object that is LIVE, if a crash may lose it; segment 0: none can.  What a cleaner has moved was
+ * durable before.
+ */
+static struct lsmem_place lsmem_group_entry_of(struct lsmem_store *store, u64 word, u32 size)
+{
+	u64 position = lsmem_word_position(word);
+	const struct lsmem_segment *seg = lsmem_segment_of(store, position);
+	struct lsmem_place place = { };
+
+	if (seg->survivor || lsmem_segment_is_cache(&store->segments, seg->index) || READ_ONCE(seg->close_acked))
+		return place;
+	/* Not compacted: the block is that of the backup, and the entry lies in it as it does in memory. */
+	place.offset = lsmem_entry_home(lsmem_word_entry(&store->seglets, word)) * LSMEM_BLOCK +
+		       position * LSMEM_ALIGN % LSMEM_BLOCK + size;
+	if (place.offset > READ_ONCE(seg->acked))
+		place.segment = READ_ONCE(seg->id);
+	return place;
+}
+
+/* May a crash leave the group, but not what it follows?  That is then noted in the group.  The object is held. */
+static bool lsmem_group_unsettled(struct lsmem_store *store, struct lsmem_group *group,
+				  const struct lsmem_change *change)
+{
+	u64 index = lsmem_handle_index(change->handle);
+
+	if (lsmem_word_unsettled(&store->handles, index, group->ap.segment->id, group->ap.offset)) {
+		group->unsettled = lsmem_unsettled_at(&store->handles, index);
+		group->before.segment = group->unsettled->segment;
+		group->before.offset = group->unsettled->offset;
+		return true;
+	}
+	if (change->op != LSMEM_OP_CHECK)
+		return false;
+	group->unsettled = NULL;
+	group->before = lsmem_group_entry_of(store, READ_ONCE(lsmem_handle_at(&store->handles, index)->word),
+					     change->old);
+	return group->before.segment && group->before.segment != group->ap.segment->id;
+}
+
 /* Hold an object. Returns 0, or an error of the look at it. */
 static int lsmem_group_hold_one(struct lsmem_store *store, struct lsmem_change *change)
 {
@@ -269,12 +314,9 @@ static int lsmem_group_hold(struct lsmem_store *store, struct lsmem_group *group
 			if (ret)
 				return ret;
 		}
-		if (change->settle &&
-		    lsmem_word_unsettled(&store->handles, lsmem_handle_index(change->handle),
-					 group->ap.segment->id, group->ap.offset)) {
-			group->unsettled = lsmem_handle_index(change->handle);
+		/* A group that writes nothing has nothing that a crash may leave. */
+		if (change->settle && group->ap.segment && lsmem_group_unsettled(store, group, change))
 			return -LSMEM_EUNSETTLED;
-		}
 		if (change->op != LSMEM_OP_FREE)
 			growth += lsmem_growth(change->size, change->old);
 	}
@@ -283,7 +325,7 @@ static int lsmem_group_hold(struct lsmem_store *store, struct lsmem_group *group
 
 static void lsmem_group_let_go(struct lsmem_store *store)
 {
-	/* Pairs with lsmem_word_held(): a task that sees the bits clear sees what has been published. */
+	/* Pairs with lsmem_word_held(): a task that sees the bits clear sees what has been published, and the version. */
 	smp_store_release(&store->handles.held, 0);
 }
 
@@ -299,7 +341,7 @@ static void lsmem_group_unsettle(struct lsmem_store *store, const struct lsmem_g
 		struct lsmem_unsettled *unsettled;
 
 		unsettled = lsmem_unsettled_at(&store->handles, lsmem_handle_index(change->handle));
-		if (!change->settle || !unsettled)
+		if (!change->settle || change->op == LSMEM_OP_CHECK || !unsettled)
 			continue;
 		WRITE_ONCE(unsettled->offset, group->ap.offset + group->ap.size);
 		smp_store_release(&unsettled->segment, group->ap.segment->id);	/* lsmem_word_unsettled() */
@@ -342,7 +384,7 @@ static struct lsmem_place lsmem_group_place(struct lsmem_store *store,
 	return place;
 }
 
-/* Wait until that group is durable. */
+/* Wait until that is durable.  @unsettled: where it is kept, or NULL. */
 static int lsmem_group_settle(struct lsmem_store *store, struct lsmem_unsettled *unsettled,
 			      const struct lsmem_place *group, u64 deadline)
 {
@@ -353,11 +395,25 @@ static int lsmem_group_settle(struct lsmem_store *store, struct lsmem_unsettled 
 	ret = lsmem_wait_durable(store, group, READ_ONCE(store->repl.durable_ms));
 	if (ret)
 		return ret == -ETIMEDOUT ? -EBUSY : ret;
+	if (!unsettled)
+		return 0;
 	write_lock(&store->tier.evicting);
 	if (unsettled->segment == group->segment && unsettled->offset == group->offset)
 		WRITE_ONCE(unsettled->segment, 0);
 	write_unlock(&store->tier.evicting);
 	return 0;
+}
+
+/* As lsmem_group_follow(), what @group is. */
+static int lsmem_group_behind(struct lsmem_store *store, struct lsmem_unsettled *unsettled,
+			      const struct lsmem_place *group, struct lsmem_place *place)
+{
+	u32 tried = place->head;
+
+	if (!group->segment)
+		return 0;
+	place->head = tried ? 0 : lsmem_log_head_at(store, group->segment);
+	return place->head ? 0 : lsmem_group_settle(store, unsettled, group, place->deadline);
 }
 
 /**
@@ -375,12 +431,8 @@ int lsmem_group_follow(struct lsmem_store *store, u64 index, struct lsmem_place 
 {
 	struct lsmem_unsettled *unsettled = lsmem_unsettled_at(&store->handles, index);
 	struct lsmem_place group = lsmem_group_place(store, unsettled);
-	u32 tried = place->head;
 
-	if (!group.segment)
-		return 0;
-	place->head = tried ? 0 : lsmem_log_head_at(store, group.segment);
-	return place->head ? 0 : lsmem_group_settle(store, unsettled, &group, place->deadline);
+	return lsmem_group_behind(store, unsettled, &group, place);
 }
 
 /* ---- Publish ------------------------------------------------------------ */
@@ -441,6 +493,8 @@ static void lsmem_group_one(struct lsmem_store *store, struct lsmem_group *group
 		lsmem_group_stamp(store, &ap, change);
 		lsmem_group_exchange(store, change, &ap);
 		break;
+	case LSMEM_OP_CHECK:
+		return;
 	default:	/* the handle is given back after the commit */
 		lsmem_group_exchange(store, change, &ap);
 		lsmem_tombstone_done(store, &ap, change->old);
@@ -452,7 +506,7 @@ static void lsmem_group_one(struct lsmem_store *store, struct lsmem_group *group
 /* Make the changes, in order, of objects that are held, with one version: a snapshot has all of them or none. */
 static void lsmem_group_publish(struct lsmem_store *store, struct lsmem_group *group)
 {
-	u32 replaced = 0, bytes = 0, made = 0, i;
+	u32 replaced = 0, bytes = 0, made = 0, checks = 0, i;
 	u64 last = 0, version;
 
 	for (i = 0; i < group->nr; i++) {
@@ -460,7 +514,9 @@ static void lsmem_group_publish(struct lsmem_store *store, struct lsmem_group *g
 
 		last = max(last, change->before);
 		replaced += change->op == LSMEM_OP_REPLACE;
-		if (change->op == LSMEM_OP_FREE)	/* a tombstone counts itself */
+		checks += change->op == LSMEM_OP_CHECK;
+		/* A tombstone counts itself. */
+		if (change->op == LSMEM_OP_FREE || change->op == LSMEM_OP_CHECK)
 			continue;
 		made++;
 		bytes += change->size;
@@ -470,9 +526,14 @@ static void lsmem_group_publish(struct lsmem_store *store, struct lsmem_group *g
 		atomic_add(bytes, group->ap.segment->live);
 	lsmem_group_unsettle(store, group);
 	version = lsmem_handle_version(store, last);
+	/* Before the objects are let go: a client that changes one then has a higher version. */
+	if (checks)
+		WRITE_ONCE(store->handles.checked, version);
 	for (i = 0; i < group->nr; i++) {
-		group->changes[i].version = version;
-		lsmem_group_one(store, group, &group->changes[i]);
+		struct lsmem_change *change = &group->changes[i];
+
+		change->version = change->op == LSMEM_OP_CHECK ? change->before : version;
+		lsmem_group_one(store, group, change);
 	}
 	lsmem_count(store, appends, made);
 	lsmem_count(store, appended_bytes, bytes);
@@ -500,7 +561,7 @@ static void lsmem_group_note(struct lsmem_store *store, struct lsmem_group *grou
 		if (!ring)
 			continue;
 		for (j = i + 1; j < group->nr; j++) {
-			if (group->changes[j].table != last->table)
+			if (group->changes[j].noted || group->changes[j].table != last->table)
 				continue;
 			lsmem_group_note_one(ring, last, LSMEM_NOTE_MORE);
 			last = &group->changes[j];
@@ -536,10 +597,12 @@ static int lsmem_group_try(struct lsmem_store *store, struct lsmem_group *group,
 
 	if (entries < 0)
 		return entries;
-	if (!entries)	/* deletions in a volatile store */
+	if (!entries)	/* checks, and deletions in a volatile store */
 		return lsmem_group_make(store, group);
-	ret = lsmem_append_begin_group(store, place->head ?: lsmem_log_head(store), group->sizes, entries,
-				       group->listed, &place->deadline, &group->ap);
+	group->sizes[0] = LSMEM_LONG_BYTES;	/* the record's */
+	ret = lsmem_append_begin_group(store, place->head ?: lsmem_log_head(store),
+				       &group->sizes[!group->marked], entries, group->listed,
+				       &place->deadline, &group->ap);
 	if (ret)
 		return ret;
 	lsmem_group_copy(store, group);
@@ -564,9 +627,9 @@ static int lsmem_group_try(struct lsmem_store *store, struct lsmem_group *group,
  *
  * Context: sleeps, also for objects that are on backups only; holds no spinlock.
  * Return: 0: all are made.  Otherwise nothing is changed: -ENOSPC, -EINTR, -EAGAIN, -ENOMEM;
- * -LSMEM_EWAIT: the deadline is LSMEM_NO_WAIT; -EBUSY: as lsmem_group_follow(); -ENOENT, -ESTALE, -EILSEQ, -EUCLEAN, -EBADMSG, -EIO,
- * -ETIMEDOUT: an object is not there, has another version, is named twice, or could not be read, and the result of its change
- * is set.
+ * -LSMEM_EWAIT: the deadline is LSMEM_NO_WAIT; -EBUSY: as lsmem_group_follow(), or what is checked is not durable;
+ * -ENOENT, -ESTALE, -EILSEQ, -EUCLEAN, -EBADMSG, -EIO, -ETIMEDOUT: an object is not there, has another version, is
+ * named twice, or could not be read, and the result of its change is set.
  */
 int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, u32 nr,
 		       struct lsmem_place *place)
@@ -588,7 +651,7 @@ int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, 
 	do {
 		ret = lsmem_group_try(store, group, place);
 		if (ret == -LSMEM_EUNSETTLED)
-			ret = lsmem_group_follow(store, group->unsettled, place) ?: -LSMEM_ECOLD;
+			ret = lsmem_group_behind(store, group->unsettled, &group->before, place) ?: -LSMEM_ECOLD;
 	} while (ret == -LSMEM_ECOLD);	/* again */
 	/* Never more than was admitted; tombstones have counted themselves. */
 	lsmem_live_add(store, (s64)group->live - group->admitted);

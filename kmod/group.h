@@ -18,15 +18,16 @@ struct lsmem_store;
 
 /**
  * struct lsmem_change - a change of one object in a group
- * @op: LSMEM_OP_ALLOC, LSMEM_OP_REPLACE or LSMEM_OP_FREE
+ * @op: LSMEM_OP_ALLOC, LSMEM_OP_REPLACE, LSMEM_OP_FREE; or LSMEM_OP_CHECK: the object stays as it is
  * @table: LSMEM_OP_ALLOC: of the object; otherwise out
  * @handle: LSMEM_OP_ALLOC: from lsmem_handle_alloc(), and still the caller's if there is an error
  * @data: payload, in memory of the kernel; must not change until the call returns
- * @length: of @data, bytes; LSMEM_OP_FREE: 0
+ * @length: of @data, bytes; LSMEM_OP_FREE, LSMEM_OP_CHECK: 0
  * @expect: only if @version is current; not LSMEM_OP_ALLOC
- * @settle: changes that follow must not survive a crash that the group does not
- * @version: in: if @expect; out: the new version, or, with -EILSEQ, the present one
- * @noted: watchers of its table will be told
+ * @settle: changes that follow must not survive a crash that the group does not; LSMEM_OP_CHECK: nor the group one that
+ *	the version that is checked does not
+ * @version: in: if @expect; out: the new version, or, with -EILSEQ and LSMEM_OP_CHECK, the present one
+ * @noted: watchers of its table will be told, or have nothing to be told
  * @result: out: 0, or why the group was not made
  * @size: bytes of its entry, 0: it needs none
  * @offset: of its entry in the segment

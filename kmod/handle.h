@@ -57,6 +57,7 @@ struct lsmem_unsettled {
  * @unsettled: durable stores, from the first group of a client on: by a hash of indices
  * @watched: the tables of which changes are noted, or NULL: none (watch.c)
  * @held: of the objects that a group is about to change (group.c), a bit each: lsmem_hold_bit(); 0: none
+ * @checked: the version of the last group that has checked objects, which still have a lower one
  *
  * No lock: words are exchanged as a whole; @era and @floor are set before the store is
  * active; only the attached daemon raises @ceiling.
@@ -82,6 +83,7 @@ struct lsmem_handles {
 	struct lsmem_watches *watched;
 	/* Read by each change, and written by groups: on a line of its own. */
 	u64 held ____cacheline_aligned_in_smp;
+	u64 checked;
 };
 
 /*
@@ -230,11 +232,13 @@ static inline u64 lsmem_hold_bit(u64 index)
 /*
  * Does a group hold the object?  Then it must not be changed: look again.  The caller has loaded its word
  * before, with acquire: if that is the word by which the group holds it, the bit is seen; if it is an older
- * one, the caller's exchange fails (tests/litmus/group-hold.litmus).
+ * one, the caller's exchange fails (tests/litmus/group-hold.litmus).  If the group has let go, its version is seen by
+ * lsmem_version_after() (tests/litmus/group-checked.litmus).
  */
 static inline bool lsmem_word_held(const struct lsmem_handles *handles, u64 index)
 {
-	return unlikely(READ_ONCE(handles->held) & lsmem_hold_bit(index));
+	/* Pairs with lsmem_group_let_go(). */
+	return unlikely(smp_load_acquire(&handles->held) & lsmem_hold_bit(index));
 }
 
 /* The entry of lsmem_handles.unsettled of an index, or NULL. */
@@ -299,9 +303,13 @@ int lsmem_handle_missing(const struct lsmem_store *store, u64 handle, u32 genera
 u64 lsmem_handle_version(struct lsmem_store *store, u64 last);
 void lsmem_version_ahead(struct lsmem_handles *handles, u64 version);
 
-/* A version for a change: the one taken for it and others before, or what exceeds @last. */
+/*
+ * A version for a change: the one taken for it and others before, or what exceeds @last, and the group that may have
+ * checked the object.
+ */
 static inline u64 lsmem_version_after(struct lsmem_handles *handles, u64 now, u64 last)
 {
+	last = max(last, READ_ONCE(handles->checked));
 	if (likely(last < now))
 		return now;
 	lsmem_version_ahead(handles, last + 1);

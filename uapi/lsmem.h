@@ -57,6 +57,7 @@ enum lsmem_store_state {
 #define LSMEM_FEATURE_SHARED	(1ull << 9)	/* LSMEM_IOC_SHARED */
 #define LSMEM_FEATURE_POLL	(1ull << 10)	/* poll() waits until the store is active */
 #define LSMEM_FEATURE_WATCH	(1ull << 11)	/* LSMEM_IOC_WATCH */
+#define LSMEM_FEATURE_CHECK	(1ull << 12)	/* LSMEM_OP_CHECK */
 
 /**
  * struct lsmem_query - LSMEM_IOC_QUERY: features and limits of kernel and store
@@ -95,12 +96,13 @@ struct lsmem_query {
 #define LSMEM_OP_READ		2u
 #define LSMEM_OP_REPLACE	3u
 #define LSMEM_OP_FREE		4u
+#define LSMEM_OP_CHECK		5u		/* LSMEM_OPF_ATOMIC only: the object stays as it is */
 
 /* lsmem_op.flags */
 #define LSMEM_OPF_DURABLE	(1u << 0)	/* return when it is on the backups, or in the
 						 * memory of their hosts (ack = memory)
 						 */
-#define LSMEM_OPF_EXPECT	(1u << 1)	/* REPLACE, FREE: only if @version is current */
+#define LSMEM_OPF_EXPECT	(1u << 1)	/* REPLACE, FREE, CHECK: only if @version is current */
 #define LSMEM_OPF_NOWAIT	(1u << 2)	/* READ: an object that is not in memory is asked for, and
 						 * the result is -EAGAIN; needs LSMEM_FEATURE_TIER
 						 */
@@ -167,7 +169,7 @@ struct lsmem_op {
  * were tried, else an errno, and @nr tells how many were.  The flags of the operations are not
  * changed.  If the durable wait fails, the result of the durable operations is -ETIMEDOUT.
  *
- * LSMEM_OPF_ATOMIC (LSMEM_FEATURE_ATOMIC): up to group_max operations, ALLOC, REPLACE and FREE, of different
+ * LSMEM_OPF_ATOMIC (LSMEM_FEATURE_ATOMIC): up to group_max operations, ALLOC, REPLACE, FREE and CHECK, of different
  * objects, with payloads of at most object_max bytes together, are carried out all or none, also after a
  * crash: all get one version, no other client changes one of the objects in between, and a snapshot has all
  * of them or none.  A client that reads the objects meanwhile may see some as they are, and others as they
@@ -175,6 +177,11 @@ struct lsmem_op {
  * operation is the error (with EILSEQ also its version), and that of the others -ECANCELED.  The errors are those of
  * the operations, and EINVAL: also another operation, or an object named twice; E2BIG: too many operations or
  * bytes.
+ *
+ * CHECK (LSMEM_FEATURE_CHECK) writes nothing.  The others are carried out only if its object is there when they are, with
+ * EXPECT only if it has @version, which is always set to the present one.  The object keeps its version, and no
+ * watcher is told.  No crash leaves the others, and not the version that was there.  Of a cold object CHECK waits until it is
+ * fetched, as REPLACE does.
  */
 struct lsmem_vector {
 	__u32 size;

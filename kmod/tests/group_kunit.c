@@ -20,18 +20,32 @@ static const struct lsmem_test_shape group_shape = {
 	.segments = 8, .heads = 2, .handles = 4096, .durable = true,
 };
 
+static const struct lsmem_test_shape group_heads_shape = {
+	.segments = 8, .heads = 3, .handles = 4096, .durable = true,
+};
+
 static const struct lsmem_test_shape group_volatile_shape = {
 	.segments = 8, .heads = 2, .handles = 4096,
 };
 
-static int group_init(struct kunit *test)
+static int group_init_as(struct kunit *test, const struct lsmem_test_shape *shape)
 {
-	int ret = lsmem_test_store(test, &group_shape);
+	int ret = lsmem_test_store(test, shape);
 	struct lsmem_store *store = test->priv;
 
 	if (!ret)
 		store->handles.ceiling = 1000000;	/* what a daemon gives */
 	return ret;
+}
+
+static int group_init(struct kunit *test)
+{
+	return group_init_as(test, &group_shape);
+}
+
+static int group_heads_init(struct kunit *test)
+{
+	return group_init_as(test, &group_heads_shape);
 }
 
 static int group_volatile_init(struct kunit *test)
@@ -585,6 +599,73 @@ static void group_test_follow(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, lsmem_word_unsettled(handles, index, 0, 0));
 }
 
+/* An object that is checked has no entry, and stays as it is; what is expected of it is. */
+static void group_test_check(struct kunit *test)
+{
+	struct group *g = group_new(test);
+	const struct lsmem_segment *seg;
+	u64 objects[2], version;
+	u32 end;
+
+	group_objects(test, g, objects, ARRAY_SIZE(objects), 3000);
+	version = group_version(g, objects[0]);
+	seg = g->store->heads.table[1].segment;
+	end = seg->reserved;
+	group_add(g, LSMEM_OP_CHECK, objects[0], 0, 0);
+	KUNIT_EXPECT_EQ(test, group_change(g), 0);
+	KUNIT_EXPECT_EQ(test, g->changes[0].version, version);
+	KUNIT_EXPECT_EQ(test, g->place.segment, 0);
+	KUNIT_EXPECT_EQ(test, seg->reserved, end);
+	/* As a group of one change. */
+	group_add(g, LSMEM_OP_REPLACE, objects[1], 7, 100);
+	g->changes[0].expect = true;
+	KUNIT_EXPECT_EQ(test, group_change(g), 0);
+	KUNIT_EXPECT_EQ(test, g->changes[0].version, version);
+	KUNIT_EXPECT_EQ(test, group_version(g, objects[0]), version);
+	KUNIT_EXPECT_GT(test, g->changes[1].version, version);
+	KUNIT_EXPECT_EQ(test, seg->committed, lsmem_entry_start(end) + lsmem_entry_size(100));
+	group_expect(test, g, &g->changes[1], 7);
+	end = seg->reserved;
+	g->changes[0].version = version - 1;
+	KUNIT_EXPECT_EQ(test, group_change(g), -EILSEQ);
+	KUNIT_EXPECT_EQ(test, g->changes[0].result, -EILSEQ);
+	KUNIT_EXPECT_EQ(test, g->changes[0].version, version);
+	KUNIT_EXPECT_EQ(test, seg->reserved, end);
+	group_expect_live(test, g->store, lsmem_entry_size(3000) + lsmem_entry_size(100));
+}
+
+/* Where a group may lie that has checked an object: behind its entry, or anywhere when that is durable. */
+static void group_test_follow_checked(struct kunit *test)
+{
+	struct group *g = group_new(test);
+	struct lsmem_segment *segs[3];
+	u64 objects[2];
+	u32 i, end;
+
+	group_objects(test, g, objects, ARRAY_SIZE(objects), 3000);
+	KUNIT_ASSERT_EQ(test, lsmem_group_prepare(g->store), 0);
+	/* The object in the other head's segment. */
+	group_add(g, LSMEM_OP_REPLACE, objects[0], 1, 5000);
+	g->place = (struct lsmem_place){ .head = 2 };
+	KUNIT_ASSERT_EQ(test, lsmem_group_change(g->store, g->changes, g->nr, &g->place), 0);
+	for (i = 1; i < 3; i++)
+		segs[i] = g->store->heads.table[i].segment;
+	KUNIT_ASSERT_EQ(test, g->place.segment, segs[2]->id);
+	end = g->place.offset;
+	g->nr = 0;
+	group_add(g, LSMEM_OP_CHECK, objects[0], 0, 0)->settle = true;
+	group_add(g, LSMEM_OP_REPLACE, objects[1], 2, 100);
+	for (i = 0; i < 3; i++) {
+		/* The last byte of the entry counts. */
+		segs[2]->acked = i == 2 ? end : i ? end - 1 : 0;
+		g->place = (struct lsmem_place){ .head = i != 1, .deadline = LSMEM_NO_WAIT };
+		KUNIT_EXPECT_EQ(test, lsmem_group_change(g->store, g->changes, g->nr, &g->place),
+				i ? 0 : -LSMEM_EWAIT);
+		if (i)
+			KUNIT_EXPECT_EQ(test, g->place.segment, segs[i == 1 ? 2 : 1]->id);
+	}
+}
+
 /* An object that is named twice, as in a tree of pages that a client has forged: nothing is changed. */
 static void group_test_twice(struct kunit *test)
 {
@@ -703,6 +784,7 @@ static struct kunit_case group_cases[] = {
 	KUNIT_CASE(group_test_missing),
 	KUNIT_CASE(group_test_expect),
 	KUNIT_CASE(group_test_follow),
+	KUNIT_CASE(group_test_check),
 	KUNIT_CASE(group_test_twice),
 	KUNIT_CASE(group_test_race),
 	{}
@@ -727,4 +809,16 @@ static struct kunit_suite group_volatile_suite = {
 	.test_cases = group_volatile_cases,
 };
 
-kunit_test_suites(&group_suite, &group_volatile_suite);
+static struct kunit_case group_heads_cases[] = {
+	KUNIT_CASE(group_test_follow_checked),
+	{ }
+};
+
+static struct kunit_suite group_heads_suite = {
+	.name = "lsmem-group-heads",
+	.init = group_heads_init,
+	.exit = group_exit,
+	.test_cases = group_heads_cases,
+};
+
+kunit_test_suites(&group_suite, &group_volatile_suite, &group_heads_suite);

@@ -416,7 +416,8 @@ void call_make(struct caller *me, const struct call *call);
 
 /* calls_describe.c: the fields of one operation; the index is LSMEM_OP_* - 1 */
 #define OP_FIELDS	11u
-extern const struct field op_fields[4][OP_FIELDS];
+#define OPS		5u
+extern const struct field op_fields[OPS][OP_FIELDS];
 void op_done(struct making *m, const struct lsmem_op *op, long ret);
 
 /* calls_repl.c: for calls of a daemon */

@@ -15,7 +15,7 @@
 /* ---- Operations on objects ---------------------------------------------- */
 
 /* The order matters: a length before its data, flags before a version. */
-const struct field op_fields[4][OP_FIELDS] = {
+const struct field op_fields[OPS][OP_FIELDS] = {
 	[LSMEM_OP_ALLOC - 1] = {
 		FIELD(lsmem_op, size, SIZE),
 		FIELD(lsmem_op, op, CONST, .low = LSMEM_OP_ALLOC, .error = EINVAL),
@@ -59,6 +59,19 @@ const struct field op_fields[4][OP_FIELDS] = {
 		FIELD(lsmem_op, size, SIZE),
 		FIELD(lsmem_op, op, CONST, .low = LSMEM_OP_FREE, .error = EINVAL),
 		FIELD(lsmem_op, flags, FLAGS, .low = LSMEM_OPF_DURABLE | LSMEM_OPF_EXPECT),
+		FIELD(lsmem_op, result, ZERO),
+		FIELD(lsmem_op, handle, HANDLE),
+		FIELD(lsmem_op, version, VERSION),
+		FIELD(lsmem_op, length, ZERO),
+		FIELD(lsmem_op, data, ZERO),
+		FIELD(lsmem_op, table, ZERO),
+		FIELD(lsmem_op, offset, ZERO),
+		FIELD(lsmem_op, object_length, ZERO),
+	},
+	[LSMEM_OP_CHECK - 1] = {
+		FIELD(lsmem_op, size, SIZE),
+		FIELD(lsmem_op, op, CONST, .low = LSMEM_OP_CHECK, .error = EINVAL),
+		FIELD(lsmem_op, flags, FLAGS, .low = LSMEM_OPF_EXPECT),
 		FIELD(lsmem_op, result, ZERO),
 		FIELD(lsmem_op, handle, HANDLE),
 		FIELD(lsmem_op, version, VERSION),

@@ -631,7 +631,7 @@ static uint64_t make_field(struct making *m, const struct field *f, const struct
 		if (how_of(gene) == VALID)
 			return f->low;
 		is_wrong(m, f->error);
-		return how_of(gene) == NONE ? 0 : LSMEM_OP_FREE + 1 + gene->bits % 0xffff;
+		return how_of(gene) == NONE ? 0 : OPS + 1 + gene->bits % 0xffff;
 	case FIELD_ZERO:
 		return make_nothing(m, f, gene);
 	case FIELD_FLAGS:

@@ -36,7 +36,7 @@ static bool make_op(struct making *m, struct making *sub, uint32_t stride, uint8
 		    const uint8_t *ops)
 {
 	struct gene genes[OP_FIELDS];
-	uint32_t op = random_below(&m->random, 4), i;
+	uint32_t op = random_below(&m->random, OPS), i;
 	struct lsmem_op made;
 
 	for (i = 0; i < OP_FIELDS; i++)
@@ -60,6 +60,8 @@ static bool make_op(struct making *m, struct making *sub, uint32_t stride, uint8
 		sub->wrong++;
 		sub->expected = 0;
 	}
+	if (op + 1 == LSMEM_OP_CHECK)	/* whatever it is, if the vector is no group */
+		sub->expected = 0;
 	memset(to, 0, stride);
 	memcpy(to, sub->bytes, sub->size < stride ? sub->size : stride);
 	if (genes[2].at)
@@ -175,7 +177,7 @@ long run_through(struct making *m)
 	ops = place(m, &gene[5], HEAP_VECTOR, nr * sizeof(*made), true);
 	for (i = 0; i < nr; i++) {
 		made[i] = (struct lsmem_op){
-			.size = sizeof(*made), .op = random_below(&random, 16) ? LSMEM_OP_READ : 5,
+			.size = sizeof(*made), .op = random_below(&random, 16) ? LSMEM_OP_READ : LSMEM_OP_CHECK,
 			.flags = random_below(&random, 16) ? LSMEM_OPF_INDEX : 3,
 			.handle = random_below(&random, 4000), .length = random_below(&random, 5000),
 			.data = (uintptr_t)(m->me->heap + random_below(&random, 1u << 16)),

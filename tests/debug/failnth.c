@@ -810,14 +810,16 @@ TEST_F_TIMEOUT(object, group, SECONDS)
 {
 	struct failing last = { 0 };
 	uint64_t now = 0;
+	__u64 checked;
 
+	ASSERT_EQ(0, alloc(&self->store, 6, 100, self->bytes, &checked));
 	FOR_EACH_FAILURE(f) {
-		struct lsmem_op ops[3];
+		struct lsmem_op ops[4];
 		struct lsmem_vector vector = {
 			.size = sizeof(vector),
 			.flags = self->durable | LSMEM_OPF_ATOMIC,
 			.ops = (uintptr_t)ops,
-			.nr = 3,
+			.nr = 4,
 			.stride = sizeof(ops[0]),
 		};
 		uint64_t used, serial;
@@ -831,6 +833,7 @@ TEST_F_TIMEOUT(object, group, SECONDS)
 		ops[0] = op_of(LSMEM_OP_REPLACE, self->handle, self->bytes, LENGTH);
 		ops[1] = op_of(LSMEM_OP_FREE, victim, NULL, 0);
 		ops[2] = op_of(LSMEM_OP_ALLOC, 0, self->bytes, 100);
+		ops[3] = op_of(LSMEM_OP_CHECK, checked, NULL, 0);
 		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_VECTOR, &vector);
 		JUDGE(f, ret);
 		serial = serial_of(&self->store, self->handle, 1);
@@ -842,6 +845,7 @@ TEST_F_TIMEOUT(object, group, SECONDS)
 		EXPECT_TRUE(replaced == freed && freed == made);
 		/* The copy of the results may have failed. */
 		EXPECT_TRUE(ret ? !replaced || ret == -EFAULT : replaced);
+		EXPECT_EQ(0, serial_of(&self->store, checked, 6));
 		if (!freed) {
 			ops[1] = op_of(LSMEM_OP_FREE, victim, NULL, 0);
 			EXPECT_EQ(0, call(self->store.fd, LSMEM_IOC_FREE, &ops[1]));

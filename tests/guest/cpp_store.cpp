@@ -239,6 +239,15 @@ static void test_groups(lsmem::store &store)
 	tap_ok(error.code().value() == EILSEQ && error.operation == 1 && error.version == made.objects[0].version,
 	       "one change cannot be made");
 	tap_ok(store.read<std::string>(there.handle) == "30", "so none is");
+	error = error_of([&] {
+		group.check(here.handle, lsmem::expect(here.version)).replace(there.handle, "x").commit();
+	});
+	tap_ok(error.code().value() == EILSEQ && error.operation == 0 && store.read<std::string>(there.handle) == "30",
+	       "a check fails");
+	here.version = made.objects[0].version;
+	made = group.check(here.handle, lsmem::expect(here.version)).replace(there.handle, "31").commit();
+	tap_ok(made.objects[0].version == here.version && made.objects[1].version > here.version &&
+	       store.read<std::string>(there.handle) == "31", "what is checked keeps its version");
 	{
 		lsmem::group dropped(store);
 

@@ -289,6 +289,7 @@ TEST_F(groups, fields)
 	EXPECT_EQ(-1, ioctl(self->store.fd, LSMEM_IOC_VECTOR, &vector));
 	EXPECT_EQ(EINVAL, errno);
 	vector.flags = LSMEM_OPF_ATOMIC;
+	EXPECT_TRUE(query.features & LSMEM_FEATURE_CHECK);
 	/* An operation has no such flag. */
 	rest.ops[2].flags = LSMEM_OPF_ATOMIC;
 	EXPECT_NONE(NR, EINVAL, 2);
@@ -313,6 +314,91 @@ TEST_F(groups, fields)
 	EXPECT_TRUE(rest_is_old(self, &rest, 0));
 }
 
+/* What is checked stays as it is, and the others are made only if it is what was expected. */
+TEST_F(groups, check)
+{
+	struct lsm *lsm = self->store.lsm;
+	struct lsmem_op ops[3];
+	struct lsmem_note notes[8];
+	struct lsm_object object;
+	struct lsmem_stat stat;
+	struct rest rest;
+	uint64_t stale;
+	uint32_t i;
+	int watch;
+
+	ASSERT_EQ(0, lsm_alloc(lsm, "x", 1, 0, &stale, NULL));
+	ASSERT_EQ(0, lsm_free(lsm, stale, 0, NULL));
+	ASSERT_EQ(0, rest_begin(self, &rest));
+	/* All are checked: nothing changes, with LSM_DURABLE either. */
+	for (i = 0; i < 3; i++)
+		ops[i] = lsm_op_check(rest.handles[i], i ? LSM_EXPECT : 0, rest.versions[i]);
+	EXPECT_EQ(0, lsm_vector(lsm, ops, 3, LSM_ATOMIC | (variant->backed ? LSM_DURABLE : 0), NULL));
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(0, ops[i].result);
+		EXPECT_EQ(rest.versions[i], ops[i].version);
+		EXPECT_TRUE(rest_is_old(self, &rest, i));
+	}
+	ASSERT_EQ(0, lsm_stat(lsm, &stat));
+	EXPECT_EQ(rest.before.live_bytes, stat.live_bytes);
+	/* Wherever it comes, a check can fail. */
+	for (i = 0; i < NR; i++) {
+		struct lsmem_op right = rest.ops[i];
+
+		rest.ops[i] = lsm_op_check(rest.handles[i], LSM_EXPECT, rest.versions[i] - 1);
+		EXPECT_NONE(NR, EILSEQ, i);
+		EXPECT_EQ(rest.versions[i], rest.ops[i].version);
+		rest.ops[i] = lsm_op_check(stale, 0, 0);
+		EXPECT_NONE(NR, ESTALE, i);
+		rest.ops[i].handle = 0;
+		EXPECT_NONE(NR, ENOENT, i);
+		/* As an object that is changed, it is named once. */
+		rest.ops[i].handle = rest.handles[i ? 0 : 3];
+		EXPECT_NONE(NR, EINVAL, i ? i : 3);
+		rest.ops[i] = lsm_op_check(rest.handles[i], 0, 0);
+		rest.ops[i].flags = LSM_DURABLE;
+		EXPECT_NONE(NR, EINVAL, i);
+		rest.ops[i].flags = 0;
+		rest.ops[i].length = 1;
+		EXPECT_NONE(NR, EINVAL, i);
+		rest.ops[i].length = 0;
+		rest.ops[i].data = (uintptr_t)self->bytes;
+		EXPECT_NONE(NR, EINVAL, i);
+		rest.ops[i].data = 0;
+		rest.ops[i].table = 1;
+		EXPECT_NONE(NR, EINVAL, i);
+		rest.ops[i].table = 0;
+		rest.ops[i].offset = 1;
+		EXPECT_NONE(NR, EINVAL, i);
+		rest.ops[i] = right;
+	}
+	/* Only in groups. */
+	EXPECT_EQ(0, lsm_vector(lsm, ops, 3, 0, NULL));
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(-EINVAL, ops[i].result);
+	EXPECT_EQ(-1, ioctl(self->store.fd, LSMEM_IOC_FREE, &ops[0]));
+	EXPECT_EQ(EINVAL, errno);
+	/* With one change: its watchers are told, and not those of what is checked. */
+	watch = lsm_watch_open(lsm, 1, 0, 0, LSM_NONBLOCK);
+	ASSERT_LE(0, watch);
+	ops[0] = lsm_op_check(rest.handles[0], LSM_EXPECT, rest.versions[0]);
+	ops[1] = lsm_op_check(rest.handles[1], 0, 0);
+	ops[2] = lsm_op_alloc(self->bytes, LENGTH, LSM_TABLE(1));
+	EXPECT_EQ(0, lsm_vector(lsm, ops, 3, LSM_ATOMIC | (variant->backed ? LSM_DURABLE : 0), NULL));
+	EXPECT_EQ(0, ops[0].result);
+	EXPECT_EQ(rest.versions[1], ops[1].version);
+	EXPECT_LT(rest.versions[NR - 1], ops[2].version);
+	EXPECT_TRUE(rest_is_old(self, &rest, 0));
+	EXPECT_TRUE(rest_is_old(self, &rest, 1));
+	EXPECT_EQ(LENGTH, lsm_read(lsm, ops[2].handle, self->bytes, LENGTH, 0, &object));
+	EXPECT_EQ(1, lsm_watch_read(watch, notes, 8));
+	EXPECT_EQ(ops[2].handle, notes[0].handle);
+	EXPECT_EQ(0, notes[0].flags & LSMEM_NOTE_MORE);
+	close(watch);
+	/* An object that was checked can be changed. */
+	EXPECT_EQ(0, lsm_vector(lsm, rest.ops, NR, LSM_ATOMIC, NULL));
+}
+
 /* ---- What follows a group ------------------------------------------------------------ */
 
 /* A thread that replaces, or frees, an object from another processor, and so in another segment. */
@@ -320,8 +406,11 @@ struct other {
 	struct lsm *lsm;
 	uint64_t handle;
 	bool frees;
+	uint32_t more;		/* new objects of the largest size, behind that */
 	int ret;
 };
+
+static const uint8_t largest[OBJECT_MAX];
 
 static int run_on(int processor)
 {
@@ -336,11 +425,15 @@ static void *other_main(void *argument)
 {
 	struct other *other = argument;
 
+	uint64_t handle;
+
 	other->ret = run_on(1);
 	if (!other->ret && other->frees)
 		other->ret = lsm_free(other->lsm, other->handle, 0, NULL);
 	else if (!other->ret)
 		other->ret = lsm_replace(other->lsm, other->handle, "after", 5, 0, NULL);
+	for (; !other->ret && other->more; other->more--)
+		other->ret = lsm_alloc(other->lsm, largest, OBJECT_MAX, 0, &handle, NULL);
 	return NULL;
 }
 
@@ -406,7 +499,153 @@ TEST_F(groups, follow)
 		EXPECT_EQ(-ESTALE, lsm_read(self->store.lsm, rest.ops[i].handle, self->bytes, LENGTH, 0, NULL));
 }
 
+/*
+ * A crash must not leave a group, and not a version that it has checked.  While the segment of that is open, the
+ * group goes there.  Then it waits until the version is durable, within a bound.
+ */
+TEST_F(groups, follow_checked)
+{
+	struct other other = { .lsm = self->store.lsm };
+	struct lsmem_op ops[2];
+	uint64_t checked;
+	pthread_t thread;
+	uint32_t i;
+
+	if (!variant->backed)
+		SKIP(return, "a volatile store has no crashes to survive");
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs two processors");
+	ASSERT_EQ(0, lsm_alloc(other.lsm, "x", 1, 0, &checked, NULL));
+	ASSERT_EQ(0, lsm_sync(other.lsm, 0));
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/durable_ms", 200));
+	ASSERT_EQ(0, run_on(0));
+	follower_sleep(&self->follower, true);
+	ops[0] = lsm_op_check(checked, 0, 0);
+	/* It is durable, then in an open segment, then in another one. */
+	other.handle = checked;
+	for (i = 0; i < 3; i++) {
+		/* A new one, which follows nothing by itself. */
+		ops[1] = lsm_op_alloc("y", 1, 0);
+		EXPECT_EQ(i == 2 ? -EBUSY : 0, lsm_vector(other.lsm, ops, 2, LSM_ATOMIC, NULL));
+		if (i == 2)
+			break;
+		ASSERT_EQ(0, pthread_create(&thread, NULL, other_main, &other));
+		pthread_join(thread, NULL);
+		ASSERT_EQ(0, other.ret);
+		other.more = i ? 0 : 10;
+	}
+	/* One that changes nothing leaves nothing. */
+	EXPECT_EQ(0, lsm_vector(other.lsm, ops, 1, LSM_ATOMIC, NULL));
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/durable_ms", 60000));
+	follower_sleep(&self->follower, false);
+	EXPECT_EQ(0, lsm_vector(other.lsm, ops, 2, LSM_ATOMIC, NULL));
+}
+
 /* ---- With others -------------------------------------------------------------------- */
+
+#define CHECKED		32u		/* objects that groups check */
+#define CHECKS		4000u		/* such groups */
+#define VERSIONS	(1u << 17)	/* of each object, at most */
+
+/* A thread that replaces objects, and writes their versions down. */
+struct writer {
+	struct lsm *lsm;
+	uint64_t handles[CHECKED];
+	uint64_t *versions[CHECKED];
+	_Atomic uint32_t nr;	/* of each */
+	atomic_bool stop;
+	atomic_int ret;
+};
+
+/* All of them in one span, which looks at each before it exchanges the first word. */
+static void *write_down(void *argument)
+{
+	struct writer *me = argument;
+	struct lsmem_op ops[CHECKED];
+	uint32_t i;
+
+	while (!me->ret && !atomic_load(&me->stop) && me->nr < VERSIONS) {
+		for (i = 0; i < CHECKED; i++)
+			ops[i] = lsm_op_replace(me->handles[i], "x", 1, 0, 0);
+		me->ret = lsm_vector(me->lsm, ops, CHECKED, 0, NULL);
+		for (i = 0; i < CHECKED && !me->ret; i++) {
+			me->ret = ops[i].result;
+			me->versions[i][me->nr] = ops[i].version;
+		}
+		me->nr += !me->ret;
+	}
+	return NULL;
+}
+
+/* The version that an object had after @version; all ones: none. */
+static uint64_t version_after(const struct writer *writer, uint32_t i, uint64_t version)
+{
+	uint32_t low = 0, high = writer->nr;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (writer->versions[i][middle] > version)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low < writer->nr ? writer->versions[i][low] : ~0ull;
+}
+
+/* What a group has checked has no other version before that of the group: all of it is at one point of the order. */
+TEST_F_TIMEOUT(groups, one_point, 300)
+{
+	static struct { uint64_t group, checked[CHECKED]; } seen[CHECKS];
+	uint32_t groups = (uint32_t)test_scaled(CHECKS), wrong = 0, changed = 0, i, j;
+	static struct lsmem_op ops[MOST];
+	static struct writer writer;
+	static uint64_t handles[MOST];
+	pthread_t thread;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs two processors");
+	memset(&writer, 0, sizeof(writer));
+	writer.lsm = self->store.lsm;
+	for (i = 0; i < MOST; i++)
+		ASSERT_EQ(0, lsm_alloc(self->store.lsm, "x", 1, 0, &handles[i], NULL));
+	for (i = 0; i < CHECKED; i++) {
+		writer.handles[i] = handles[i];
+		writer.versions[i] = malloc(VERSIONS * sizeof(uint64_t));
+		ASSERT_TRUE(writer.versions[i]);
+	}
+	ASSERT_EQ(0, pthread_create(&thread, NULL, write_down, &writer));
+	/* The more a group changes, the longer what it has checked must stay; the fewer, the fewer bits hold that. */
+	for (i = 0; i < groups; i++) {
+		uint32_t nr = i % 2 ? MOST : CHECKED + 1, before = writer.nr;
+
+		/* Not all groups before the thread has begun, or while it waits for a processor. */
+		while (i % 50 == 0 && writer.nr == before && before < VERSIONS && !writer.ret)
+			sched_yield();
+		for (j = 0; j < nr; j++)
+			ops[j] = j < CHECKED ? lsm_op_check(handles[j], 0, 0) :
+				 lsm_op_replace(handles[j], "y", 1, 0, 0);
+		ASSERT_EQ(0, lsm_vector(self->store.lsm, ops, nr, LSM_ATOMIC, NULL));
+		seen[i].group = ops[CHECKED].version;
+		for (j = 0; j < CHECKED; j++)
+			seen[i].checked[j] = ops[j].version;
+	}
+	atomic_store(&writer.stop, true);
+	pthread_join(thread, NULL);
+	EXPECT_EQ(0, writer.ret);
+	for (i = 0; i < groups; i++)
+		for (j = 0; j < CHECKED; j++) {
+			wrong += seen[i].checked[j] >= seen[i].group ||
+				 version_after(&writer, j, seen[i].checked[j]) <= seen[i].group;
+			changed += i && seen[i].checked[j] != seen[i - 1].checked[j];
+		}
+	TH_LOG("%u groups, %u versions, %u of those that were checked differ from the group before", groups,
+	       writer.nr, changed);
+	EXPECT_EQ(0, wrong);
+	EXPECT_LT(0, changed);
+	for (i = 0; i < CHECKED; i++)
+		free(writer.versions[i]);
+}
 
 #define ACCOUNTS	64u
 #define AMOUNT		1000000u	/* in each, at first */

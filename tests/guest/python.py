@@ -286,6 +286,43 @@ def test_changes(tap: Tap, store: lsmem.Store) -> None:
     tap.same("none is made", (store.read(first.handle), store.read(third.handle), store.stat()["handles_used"]),
              (b"other", b"third", used))
 
+    version = store.get(first.handle).version
+
+    def checked(expect: int) -> lsmem.Change:
+        with store.changes() as several:
+            same = several.check(first.handle, expect=expect)
+            several.replace(third.handle, b"behind")
+        return same
+    tap.check("a check of another version", bool(fails(lambda: checked(version - 1), errno.EILSEQ)) and
+              store.read(third.handle) == b"third")
+    tap.check("what is checked keeps its version", checked(version).version == version ==
+              store.get(first.handle).version and store.read(third.handle) == b"behind")
+
+    with store.table(12) as here, store.table(13) as there:
+        here["old"] = b"1"
+        old = here.item("old")
+        assert old
+        with store.changes() as changes:
+            put = changes.put(here, "old", b"2", expect=old.version)
+            changes.put(there, b"new", b"3", new=True)
+            changes.check_key(there, "none", absent=True)
+            same = changes.check(third.handle)
+        tap.same("keys of two tables", (here["old"], there["new"], put.version, same.handle),
+                 (b"2", b"3", store.get(put.handle).version, third.handle))
+
+        def torn(expect: int) -> None:
+            with store.changes() as several:
+                several.remove(there, "new")
+                several.check_key(here, "old", expect=expect)
+                several.free(third.handle)
+        error = fails(lambda: torn(old.version), errno.EILSEQ)
+        tap.check("a key has another version", bool(error and error.version == put.version and there["new"] == b"3" and
+                                                    store.read(third.handle)))
+        with store.changes() as changes:
+            changes.remove(there, "new")
+            changes.remove(here, "old", expect=put.version)
+        tap.same("both are removed", (len(here), len(there)), (0, 0))
+
     def interrupted() -> None:
         with store.changes() as several:
             several.free(first.handle)

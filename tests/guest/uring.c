@@ -504,6 +504,10 @@ TEST_F_TIMEOUT(uring, would_wait, SECONDS)
 	EXPECT_EQ(3, store_attribute(&self->store, "handles_used"));
 	for (i = 0; i < 3; i += 2)
 		ops[i] = lsm_op_free(ops[i].handle, LSM_EXPECT, ops[1].version);
+	ops[1] = lsm_op_check(op.handle, LSM_EXPECT, ops[1].version - 1);
+	EXPECT_EQ(-EILSEQ, command(&self->ring, self->store.fd, LSMEM_IOC_VECTOR, &vector, 0));
+	vector.nr = 3;
+	ops[1] = lsm_op_check(op.handle, LSM_EXPECT, ops[1].version);
 	EXPECT_EQ(0, command(&self->ring, self->store.fd, LSMEM_IOC_VECTOR, &vector, 0));
 	EXPECT_EQ(1, store_attribute(&self->store, "handles_used"));
 	ops[0] = lsm_op_read(op.handle, read, LENGTH, 0);

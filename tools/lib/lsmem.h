@@ -278,7 +278,8 @@ int lsm_view_bound(const struct lsm *lsm);
  * @done: out, operations tried; may be NULL
  *
  * Operations are carried out in order; one that fails does not stop the next.  With LSM_ATOMIC all are carried
- * out or none, as struct lsmem_vector says; they are up to 256, with 1 MiB of data.
+ * out or none, as struct lsmem_vector says; they are up to 256, with 1 MiB of data.  lsm_op_check() makes an operation
+ * of such a vector that changes nothing, and without which the others are not carried out.
  *
  * Return: 0 if all were tried, each with its own result; else an error, and the operations from @done
  * on were not tried.  With LSM_ATOMIC: 0 if all were carried out, and with LSM_DURABLE results of -ETIMEDOUT
@@ -923,6 +924,62 @@ struct lsm_put {
  * those that were not tried have, too.
  */
 int lsm_table_put_many(struct lsm_table *table, struct lsm_put *puts, size_t nr, unsigned int flags);
+
+/* struct lsm_item_op, op */
+#define LSM_ITEM_PUT		1u
+#define LSM_ITEM_REMOVE		2u
+#define LSM_ITEM_CHECK		3u		/* changes nothing */
+
+/**
+ * struct lsm_item_op - an operation on a key in a group
+ * @table: opened for writing with the store of the group; several can be in a group
+ * @key: key
+ * @key_length: 1 .. LSM_KEY_MAX bytes
+ * @value: LSM_ITEM_PUT: its bytes
+ * @length: LSM_ITEM_PUT: bytes; otherwise 0
+ * @op: LSM_ITEM_*
+ * @flags: LSM_EXPECT; LSM_ITEM_PUT: LSM_NEW, LSM_OLD; LSM_ITEM_CHECK: LSM_NEW: the key is not there; otherwise it is
+ * @version: in with LSM_EXPECT; out: of the item, also of one that was not expected; 0: there is none
+ * @handle: out: of its object; 0: there is none
+ * @result: out: 0; why the group was not made; or -ECANCELED: because of another operation
+ * @reserved: not looked at
+ */
+struct lsm_item_op {
+	struct lsm_table *table;
+	const void *key;
+	size_t key_length;
+	const void *value;
+	size_t length;
+	uint32_t op;
+	uint32_t flags;
+	uint64_t version;
+	uint64_t handle;
+	int32_t result;
+	uint32_t reserved[5];
+};
+
+/**
+ * lsm_table_group() - put, remove and check several keys, all or none
+ * @lsm: store of the tables
+ * @items: of different keys
+ * @nr: of @items
+ * @ops: operations on other objects, as of lsm_vector() with LSM_ATOMIC; may be NULL
+ * @nr_ops: of @ops; with @nr at most 256, with keys and values 1 MiB
+ * @flags: LSM_DURABLE
+ *
+ * As struct lsmem_vector says of LSM_ATOMIC: all are carried out or none, also after a crash and whenever a process
+ * dies, and no other client changes what is checked in between.  A client that reads several keys meanwhile may see
+ * some as they are, and others as they were.  Keys that come, go or must not be there are locked for other clients
+ * that add or remove keys; other groups delay no client.  That a key is not there is what the index says: a crash
+ * can undo a removal that is not durable yet.
+ *
+ * Return: 0; -ETIMEDOUT with results of 0: carried out, durability unknown; otherwise nothing has changed, and if
+ * the error is that of an operation, its result says so: -EEXIST, -ENOENT, -EILSEQ as lsm_table_put(); -EINVAL:
+ * also a key or an object that is named twice, or a table of another struct lsm; -E2BIG; -EBADF; -ETIMEDOUT: as
+ * lsm_table_put(); as lsm_vector().
+ */
+int lsm_table_group(struct lsm *lsm, struct lsm_item_op *items, size_t nr, struct lsmem_op *ops, size_t nr_ops,
+		    unsigned int flags);
 
 /**
  * lsm_table_next() - the next item, in no order
@@ -1932,6 +1989,15 @@ static inline struct lsmem_op lsm_op_free(uint64_t handle, unsigned int flags, u
 	op.flags = flags;
 	op.handle = handle;
 	op.version = flags & LSM_EXPECT ? version : 0;
+	return op;
+}
+
+/* With LSM_ATOMIC only: the object is there, with LSM_EXPECT in @flags at @version */
+static inline struct lsmem_op lsm_op_check(uint64_t handle, unsigned int flags, uint64_t version)
+{
+	struct lsmem_op op = lsm_op_free(handle, flags, version);
+
+	op.op = LSMEM_OP_CHECK;
 	return op;
 }
 

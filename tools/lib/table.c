@@ -26,16 +26,10 @@
 #define LISTED		256u	/* objects looked at together, when the index is made */
 #define MANY		32u	/* items whose cache misses overlap */
 
-struct key {
-	const void *bytes;
-	size_t length;
-	uint64_t hash;
-};
-
 /* ---- Items -------------------------------------------------------------------- */
 
 /* Does a tail, which ends the object, end with this key? */
-static bool has_key(const uint8_t *tail, const struct key *key)
+static bool has_key(const uint8_t *tail, const struct lsm_key *key)
 {
 	struct lsmem_item_end end;
 
@@ -44,7 +38,7 @@ static bool has_key(const uint8_t *tail, const struct key *key)
 }
 
 /* Reads the key's tail of an object in memory, and its value.  Return: 1; 0: another key; -EAGAIN: it changes. */
-static int read_place(struct lsm *lsm, uint64_t handle, const struct lsm_place *place, const struct key *key,
+static int read_place(struct lsm *lsm, uint64_t handle, const struct lsm_place *place, const struct lsm_key *key,
 		      void *value, size_t room)
 {
 	uint32_t length = place->object.length, bytes = (uint32_t)lsm_tail_bytes(key->length), skip;
@@ -69,7 +63,7 @@ static int read_place(struct lsm *lsm, uint64_t handle, const struct lsm_place *
 }
 
 /* The same of an object that is not in memory, or keeps changing: the kernel reads it. */
-static int read_kernel(struct lsm_table *table, uint64_t index, const struct key *key, void *value, size_t room,
+static int read_kernel(struct lsm_table *table, uint64_t index, const struct lsm_key *key, void *value, size_t room,
 		       struct lsm_item *item)
 {
 	size_t bytes = lsm_tail_bytes(key->length);
@@ -101,7 +95,7 @@ static int read_kernel(struct lsm_table *table, uint64_t index, const struct key
 }
 
 /* Has the object of an index this key?  Return: 1: @value and @item are its; 0; or a negative errno. */
-static int read_item(struct lsm_table *table, uint64_t index, const struct key *key, void *value, size_t room,
+static int read_item(struct lsm_table *table, uint64_t index, const struct lsm_key *key, void *value, size_t room,
 		     struct lsm_item *item)
 {
 	enum lsm_locate found;
@@ -136,8 +130,14 @@ static int read_item(struct lsm_table *table, uint64_t index, const struct key *
 	return read_kernel(table, index, key, value, room, item);
 }
 
-/* Writes the bytes of an object: as many as @length and lsm_tail_bytes(). */
-static void fill_object(uint8_t *bytes, const struct key *key, const void *value, size_t length)
+/**
+ * lsm_table_fill() - write the bytes of an object
+ * @bytes: out: as many as @length and lsm_tail_bytes()
+ * @key: key
+ * @value: its value
+ * @length: bytes of @value
+ */
+void lsm_table_fill(uint8_t *bytes, const struct lsm_key *key, const void *value, size_t length)
 {
 	struct lsmem_item_end end = { .key_length = __cpu_to_le16((uint16_t)key->length) };
 
@@ -149,19 +149,39 @@ static void fill_object(uint8_t *bytes, const struct key *key, const void *value
 
 /* ---- Find --------------------------------------------------------------------- */
 
-static int make_key(const struct lsm_table *table, const void *bytes, size_t length, struct key *key)
+/**
+ * lsm_table_make_key() - hash a key
+ * @table: table
+ * @bytes: key
+ * @length: of it
+ * @key: out; keeps @bytes
+ *
+ * Return: 0; -EINVAL: @length; -ECHILD: after a fork.
+ */
+int lsm_table_make_key(const struct lsm_table *table, const void *bytes, size_t length, struct lsm_key *key)
 {
 	if (!length || length > LSM_KEY_MAX)
 		return -EINVAL;
 	if (!lsm_windows_here(table->lsm))
 		return -ECHILD;
-	*key = (struct key){ bytes, length, lsm_index_hash(table->index, bytes, length) };
+	*key = (struct lsm_key){ bytes, length, lsm_index_hash(table->index, bytes, length) };
 	return 0;
 }
 
-/* Finds an item.  Return: 1: @value, @item and the slot in @probe are set; 0: it is not there; a negative errno. */
-static int find(struct lsm_table *table, const struct key *key, bool locked, void *value, size_t room,
-		struct lsm_item *item, struct lsm_probe *probe)
+/**
+ * lsm_table_find() - find an item
+ * @table: table
+ * @key: key
+ * @locked: the lock of its stripe is held
+ * @value: out
+ * @room: at @value
+ * @item: out
+ * @probe: out: its slot
+ *
+ * Return: 1; 0: it is not there; a negative errno.
+ */
+int lsm_table_find(struct lsm_table *table, const struct lsm_key *key, bool locked, void *value, size_t room,
+		   struct lsm_item *item, struct lsm_probe *probe)
 {
 	int ret;
 
@@ -174,13 +194,13 @@ static int find(struct lsm_table *table, const struct key *key, bool locked, voi
 	return ret;
 }
 
-static ssize_t get(struct lsm_table *table, const struct key *key, void *value, size_t room, struct lsm_item *item)
+static ssize_t get(struct lsm_table *table, const struct lsm_key *key, void *value, size_t room, struct lsm_item *item)
 {
 	struct lsm_probe probe;
 	struct lsm_item found;
 	int ret;
 
-	ret = find(table, key, false, value, room, &found, &probe);
+	ret = lsm_table_find(table, key, false, value, room, &found, &probe);
 	if (ret <= 0)
 		return ret ? ret : -ENOENT;
 	/* Once for each time that lsm_table_evict() passes; if the slot has changed meanwhile, never. */
@@ -195,14 +215,14 @@ static ssize_t get(struct lsm_table *table, const struct key *key, void *value, 
 ssize_t lsm_table_get(struct lsm_table *table, const void *bytes, size_t key_length, void *value, size_t room,
 		      struct lsm_item *item)
 {
-	struct key key;
-	int ret = make_key(table, bytes, key_length, &key);
+	struct lsm_key key;
+	int ret = lsm_table_make_key(table, bytes, key_length, &key);
 
 	return ret ? ret : get(table, &key, value, room, item);
 }
 
 /* Fetches what the first slot of a key leads to into the cache; stages: the word, then the entry. */
-static void fetch(const struct lsm_table *table, const struct key *key, int stage)
+static void fetch(const struct lsm_table *table, const struct lsm_key *key, int stage)
 {
 	const struct lsm *lsm = table->lsm;
 	struct lsm_probe probe;
@@ -226,14 +246,14 @@ static void fetch(const struct lsm_table *table, const struct key *key, int stag
 
 void lsm_table_get_many(struct lsm_table *table, struct lsm_get *gets, size_t nr)
 {
-	struct key keys[MANY];
+	struct lsm_key keys[MANY];
 	size_t i, now;
 	int stage;
 
 	for (; nr; gets += now, nr -= now) {
 		now = nr < MANY ? nr : MANY;
 		for (i = 0; i < now; i++) {
-			gets[i].result = gets[i].flags ? -EINVAL : make_key(table, gets[i].key, gets[i].key_length, &keys[i]);
+			gets[i].result = gets[i].flags ? -EINVAL : lsm_table_make_key(table, gets[i].key, gets[i].key_length, &keys[i]);
 			if (!gets[i].result)
 				lsm_index_prefetch(table->index, keys[i].hash);
 		}
@@ -249,9 +269,19 @@ void lsm_table_get_many(struct lsm_table *table, struct lsm_get *gets, size_t nr
 
 /* ---- Change ------------------------------------------------------------------- */
 
-/* Raises the version of a new object above those of what was removed from its stripe, whose lock is held. */
-static int exceed(struct lsm_table *table, const struct key *key, uint64_t handle, const void *bytes, size_t length,
-		  uint64_t *version)
+/**
+ * lsm_table_exceed() - raise the version of a new object above those of what was removed from its stripe
+ * @table: table
+ * @key: of the object; the lock of its stripe is held
+ * @handle: of the object
+ * @bytes: of the object
+ * @length: of @bytes
+ * @version: in and out: of the object
+ *
+ * Return: as lsm_replace().
+ */
+int lsm_table_exceed(struct lsm_table *table, const struct lsm_key *key, uint64_t handle, const void *bytes,
+		     size_t length, uint64_t *version)
 {
 	uint64_t removed = atomic_load_explicit(&table->index->stripes[lsm_stripe_of(key->hash)].removed,
 						memory_order_relaxed);
@@ -264,7 +294,7 @@ static int exceed(struct lsm_table *table, const struct key *key, uint64_t handl
 }
 
 /* Puts a key that is not there.  Return: 0; -EEXIST: it is there; a negative errno. */
-static int add(struct lsm_table *table, const struct key *key, const void *bytes, size_t length, uint64_t *version)
+static int add(struct lsm_table *table, const struct lsm_key *key, const void *bytes, size_t length, uint64_t *version)
 {
 	uint32_t stripe = lsm_stripe_of(key->hash);
 	struct lsm_probe probe;
@@ -275,7 +305,7 @@ static int add(struct lsm_table *table, const struct key *key, const void *bytes
 	ret = lsm_index_lock(table->index, stripe);
 	if (ret)
 		return ret;
-	ret = find(table, key, true, NULL, 0, &item, &probe);
+	ret = lsm_table_find(table, key, true, NULL, 0, &item, &probe);
 	if (!ret)
 		ret = lsm_index_room(table->index, key->hash);
 	else if (ret > 0)
@@ -283,7 +313,7 @@ static int add(struct lsm_table *table, const struct key *key, const void *bytes
 	if (!ret)
 		ret = lsm_alloc(table->lsm, bytes, length, LSM_TABLE(table->id), &handle, version);
 	if (!ret) {
-		ret = exceed(table, key, handle, bytes, length, version);
+		ret = lsm_table_exceed(table, key, handle, bytes, length, version);
 		if (!ret)
 			ret = lsm_index_insert(table->index, key->hash, lsmem_handle_index(handle));
 		if (ret)
@@ -294,7 +324,7 @@ static int add(struct lsm_table *table, const struct key *key, const void *bytes
 }
 
 /* Puts an item whose object is made. */
-static int put(struct lsm_table *table, const struct key *key, const void *bytes, size_t length,
+static int put(struct lsm_table *table, const struct lsm_key *key, const void *bytes, size_t length,
 	       unsigned int flags, uint64_t *version, bool *added)
 {
 	struct lsm_probe probe;
@@ -302,7 +332,7 @@ static int put(struct lsm_table *table, const struct key *key, const void *bytes
 	int ret;
 
 	for (;;) {
-		ret = find(table, key, false, NULL, 0, &item, &probe);
+		ret = lsm_table_find(table, key, false, NULL, 0, &item, &probe);
 		if (ret < 0)
 			return ret;
 		if (ret && flags & LSM_NEW)
@@ -324,7 +354,16 @@ static int put(struct lsm_table *table, const struct key *key, const void *bytes
 	}
 }
 
-static int check_put(const struct lsm_table *table, size_t key_length, size_t length, unsigned int flags)
+/**
+ * lsm_table_check_put() - look at the arguments of a put
+ * @table: table
+ * @key_length: bytes
+ * @length: of the value
+ * @flags: as of lsm_table_put()
+ *
+ * Return: 0; -EINVAL; -EBADF: the table was opened with LSM_RDONLY.
+ */
+int lsm_table_check_put(const struct lsm_table *table, size_t key_length, size_t length, unsigned int flags)
 {
 	if (flags & ~(LSM_DURABLE | LSM_EXPECT | LSM_NEW | LSM_OLD) || (flags & LSM_NEW && flags & (LSM_OLD | LSM_EXPECT)))
 		return -EINVAL;
@@ -340,20 +379,20 @@ int lsm_table_put(struct lsm_table *table, const void *bytes, size_t key_length,
 	uint64_t unasked = 0;
 	uint8_t small[BUFFER], *object;
 	bool added = false;
-	struct key key;
+	struct lsm_key key;
 	int ret;
 
-	ret = check_put(table, key_length, length, flags);
+	ret = lsm_table_check_put(table, key_length, length, flags);
 	if (!ret && flags & LSM_EXPECT && !version)
 		ret = -EINVAL;
 	if (!ret)
-		ret = make_key(table, bytes, key_length, &key);
+		ret = lsm_table_make_key(table, bytes, key_length, &key);
 	if (ret)
 		return ret;
 	object = length + lsm_tail_bytes(key_length) <= sizeof(small) ? small : malloc(length + lsm_tail_bytes(key_length));
 	if (!object)
 		return -ENOMEM;
-	fill_object(object, &key, value, length);
+	lsm_table_fill(object, &key, value, length);
 	ret = put(table, &key, object, length + lsm_tail_bytes(key_length), flags, version ? version : &unasked, &added);
 	if (object != small)
 		free(object);
@@ -400,21 +439,21 @@ int lsm_table_remove(struct lsm_table *table, const void *bytes, size_t key_leng
 	struct lsm_probe probe;
 	struct lsm_item item;
 	uint32_t stripe;
-	struct key key;
+	struct lsm_key key;
 	int ret;
 
 	if (flags & ~(LSM_DURABLE | LSM_EXPECT) || (flags & LSM_EXPECT && !version))
 		return -EINVAL;
-	ret = check_put(table, key_length, 0, 0);
+	ret = lsm_table_check_put(table, key_length, 0, 0);
 	if (!ret)
-		ret = make_key(table, bytes, key_length, &key);
+		ret = lsm_table_make_key(table, bytes, key_length, &key);
 	if (ret)
 		return ret;
 	stripe = lsm_stripe_of(key.hash);
 	ret = lsm_index_lock(table->index, stripe);
 	if (ret)
 		return ret;
-	ret = find(table, &key, true, NULL, 0, &item, &probe);
+	ret = lsm_table_find(table, &key, true, NULL, 0, &item, &probe);
 	if (ret >= 0)
 		ret = ret ? take_away(table, stripe, &probe, item.handle, flags, version ? version : &unasked) :
 			    -ENOENT;
@@ -442,7 +481,7 @@ int lsm_table_remove(struct lsm_table *table, const void *bytes, size_t key_leng
 struct batch {
 	struct lsm_put *puts;
 	size_t nr;
-	struct key keys[MANY];
+	struct lsm_key keys[MANY];
 	uint8_t *objects[MANY];
 	struct lsmem_op ops[MANY];
 	size_t which[MANY];
@@ -468,9 +507,9 @@ static int prepare(struct lsm_table *table, struct batch *batch)
 		struct lsm_put *p = &batch->puts[i];
 
 		batch->objects[i] = NULL;
-		p->result = p->flags & LSM_DURABLE ? -EINVAL : check_put(table, p->key_length, p->length, p->flags);
+		p->result = p->flags & LSM_DURABLE ? -EINVAL : lsm_table_check_put(table, p->key_length, p->length, p->flags);
 		if (!p->result)
-			p->result = make_key(table, p->key, p->key_length, &batch->keys[i]);
+			p->result = lsm_table_make_key(table, p->key, p->key_length, &batch->keys[i]);
 		if (p->result)
 			continue;
 		lsm_index_prefetch(table->index, batch->keys[i].hash);
@@ -487,7 +526,7 @@ static int prepare(struct lsm_table *table, struct batch *batch)
 			continue;
 		}
 		batch->objects[i] = at;
-		fill_object(at, &batch->keys[i], p->value, p->length);
+		lsm_table_fill(at, &batch->keys[i], p->value, p->length);
 		at += object_bytes(p);
 	}
 	return at ? 0 : -ENOMEM;
@@ -509,7 +548,7 @@ static int replace_many(struct lsm_table *table, struct batch *batch, unsigned i
 		struct lsm_put *p = &batch->puts[i];
 
 		if (!batch->objects[i] || p->flags & LSM_NEW ||
-		    find(table, &batch->keys[i], false, NULL, 0, &item, &probe) <= 0)
+		    lsm_table_find(table, &batch->keys[i], false, NULL, 0, &item, &probe) <= 0)
 			continue;
 		batch->which[batch->nr_ops] = i;
 		batch->ops[batch->nr_ops++] =
@@ -562,7 +601,7 @@ static int enter_new(struct lsm_table *table, struct batch *batch, size_t i, con
 	int ret;
 
 	p->version = op->version;
-	ret = exceed(table, &batch->keys[i], op->handle, batch->objects[i], op->length, &p->version);
+	ret = lsm_table_exceed(table, &batch->keys[i], op->handle, batch->objects[i], op->length, &p->version);
 	if (!ret)
 		ret = lsm_index_insert(table->index, batch->keys[i].hash, lsmem_handle_index(op->handle));
 	if (ret)
@@ -588,7 +627,7 @@ static int add_many(struct lsm_table *table, struct batch *batch, bool *added)
 		struct lsm_put *p = &batch->puts[i];
 
 		if (!batch->objects[i] || p->flags & (LSM_OLD | LSM_EXPECT) || comes_again(batch, i) ||
-		    find(table, &batch->keys[i], true, NULL, 0, &item, &probe) ||
+		    lsm_table_find(table, &batch->keys[i], true, NULL, 0, &item, &probe) ||
 		    lsm_index_room(table->index, batch->keys[i].hash))
 			continue;
 		batch->which[batch->nr_ops] = i;
@@ -696,7 +735,7 @@ ssize_t lsm_table_key(struct lsm_table *table, const struct lsm_listed *listed, 
 }
 
 /* Enters an object; of two with the same key the newer one, and the other one is freed. */
-static int enter(struct lsm_table *table, const struct lsm_listed *listed, const struct key *key)
+static int enter(struct lsm_table *table, const struct lsm_listed *listed, const struct lsm_key *key)
 {
 	uint32_t stripe = lsm_stripe_of(key->hash);
 	struct lsm_probe probe;
@@ -704,7 +743,7 @@ static int enter(struct lsm_table *table, const struct lsm_listed *listed, const
 	uint64_t version, old;
 	int ret;
 
-	ret = find(table, key, true, NULL, 0, &item, &probe);
+	ret = lsm_table_find(table, key, true, NULL, 0, &item, &probe);
 	if (ret < 0)
 		return ret;
 	if (ret && item.handle == listed->handle)
@@ -730,7 +769,7 @@ static int anew(void *context, int stripe)
 	uint64_t cursor = 0;
 	uint8_t *bytes;
 	ssize_t nr, i, length;
-	struct key key;
+	struct lsm_key key;
 	int ret = 0;
 
 	bytes = malloc(LSM_KEY_ROOM);
@@ -744,7 +783,7 @@ static int anew(void *context, int stripe)
 				ret = (int)length;
 				continue;
 			}
-			key = (struct key){ bytes, (size_t)length, lsm_index_hash(table->index, bytes, (size_t)length) };
+			key = (struct lsm_key){ bytes, (size_t)length, lsm_index_hash(table->index, bytes, (size_t)length) };
 			if (stripe < 0 || lsm_stripe_of(key.hash) == (uint32_t)stripe)
 				ret = enter(table, &listed[i], &key);
 		}

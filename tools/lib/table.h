@@ -37,6 +37,18 @@ struct lsm_table {
 	struct lsm_hand hand;
 };
 
+/**
+ * struct lsm_key - a key
+ * @bytes: it
+ * @length: of @bytes
+ * @hash: of @bytes
+ */
+struct lsm_key {
+	const void *bytes;
+	size_t length;
+	uint64_t hash;
+};
+
 /* What an item has behind its value. */
 static inline size_t lsm_tail_bytes(size_t key_length)
 {
@@ -46,6 +58,13 @@ static inline size_t lsm_tail_bytes(size_t key_length)
 #define LSM_KEY_ROOM	lsm_tail_bytes(LSM_KEY_MAX)
 
 ssize_t lsm_table_key(struct lsm_table *table, const struct lsm_listed *listed, uint8_t *key);
+int lsm_table_make_key(const struct lsm_table *table, const void *bytes, size_t length, struct lsm_key *key);
+int lsm_table_check_put(const struct lsm_table *table, size_t key_length, size_t length, unsigned int flags);
+void lsm_table_fill(uint8_t *bytes, const struct lsm_key *key, const void *value, size_t length);
+int lsm_table_find(struct lsm_table *table, const struct lsm_key *key, bool locked, void *value, size_t room,
+		   struct lsm_item *item, struct lsm_probe *probe);
+int lsm_table_exceed(struct lsm_table *table, const struct lsm_key *key, uint64_t handle, const void *bytes,
+		     size_t length, uint64_t *version);
 void lsm_table_forget(struct lsm_table *table, uint32_t stripe, _Atomic uint64_t *slot, uint64_t version);
 
 #endif

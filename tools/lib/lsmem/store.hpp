@@ -410,6 +410,11 @@ public:
 	{
 		return add(lsm_op_free(handle, how.flags, how.version), { nullptr, 0 });
 	}
+	/* Changes nothing: the others are made only if the object is there, with expect() at that version. */
+	group &check(handle_t handle, change how = {})
+	{
+		return add(lsm_op_check(handle, how.flags, how.version), { nullptr, 0 });
+	}
 
 	struct committed {
 		std::vector<made> objects;	/* of each change, in order */

@@ -19,7 +19,8 @@ RDONLY, NO_WINDOWS = 1, 2
 DURABLE, EXPECT, ATOMIC, OLDER, NEWER = 1, 2, 8, 1 << 14, 1 << 15
 NEW, OLD, KEY_MAX = 1 << 16, 1 << 17, 65535
 SCAN_EXACT = 1
-OP_ALLOC, OP_REPLACE, OP_FREE = 1, 3, 4
+OP_ALLOC, OP_REPLACE, OP_FREE, OP_CHECK = 1, 3, 4, 5
+ITEM_PUT, ITEM_REMOVE, ITEM_CHECK = 1, 2, 3
 NONBLOCK = 1
 NOTE_NEW, NOTE_REPLACED, NOTE_FREED, NOTE_LOST, NOTE_MORE = 1, 2, 3, 4, 1
 OP_BYTES = 56
@@ -64,6 +65,14 @@ class Put(ctypes.Structure):
 
     _fields_ = [("key", c_char_p), ("key_length", c_size_t), ("value", c_char_p), ("length", c_size_t),
                 ("flags", c_uint), ("version", c_uint64), ("result", c_int), ("reserved", c_uint32 * 3)]
+
+
+class ItemOp(ctypes.Structure):
+    """struct lsm_item_op"""
+
+    _fields_ = [("table", c_void_p), ("key", c_char_p), ("key_length", c_size_t), ("value", c_char_p),
+                ("length", c_size_t), ("op", c_uint32), ("flags", c_uint32), ("version", c_uint64),
+                ("handle", c_uint64), ("result", ctypes.c_int32), ("reserved", c_uint32 * 5)]
 
 
 class Note(ctypes.Structure):
@@ -224,6 +233,7 @@ _CALLS = {
     "lsm_table_put": (c_void_p, c_char_p, c_size_t, c_char_p, c_size_t, c_uint, POINTER(c_uint64)),
     "lsm_table_remove": (c_void_p, c_char_p, c_size_t, c_uint, POINTER(c_uint64)),
     "lsm_table_put_many": (c_void_p, POINTER(Put), c_size_t, c_uint),
+    "lsm_table_group": (c_void_p, POINTER(ItemOp), c_size_t, c_void_p, c_size_t, c_uint),
     "lsm_table_next": (c_void_p, POINTER(c_uint64), c_void_p, POINTER(c_size_t), c_void_p, c_size_t, POINTER(Item)),
     "lsm_table_note": (c_void_p, POINTER(Note), c_void_p, POINTER(c_size_t), c_void_p, c_size_t, POINTER(Item)),
     "lsm_table_stat": (c_void_p, POINTER(TableStat)),

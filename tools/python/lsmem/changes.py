@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
-"""Changes of several objects that are made all or none."""
+"""Changes of several objects and keys that are made all or none."""
 
 from __future__ import annotations
 
@@ -15,31 +15,44 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
+    from .table import Key, Table
+
 
 class Change:
     """One of Changes. When they are made, handle and version are those of the object."""
 
-    def __init__(self, handle: int, data: bytes) -> None:
+    def __init__(self, handle: int, *kept: bytes) -> None:
         self.handle = handle
         self.version: Optional[int] = None
-        self.data = data
+        self.kept = kept
 
 
 class Changes:
-    """Changes of different objects, from Store.changes(): made at the end of the with statement, all or none."""
+    """Changes of different objects and keys, from Store.changes(): made at the end of the with statement, all or none.
+
+    A key is that of a table of the same store.
+    """
 
     def __init__(self, lsm: ctypes.c_void_p, durable: bool) -> None:
         self._lsm = lsm
-        self._flags = _lib.ATOMIC | (_lib.DURABLE if durable else 0)
-        self._changes: list[Change] = []
-        self._ops: list[_lib.Op] = []
+        self._flags = _lib.DURABLE if durable else 0
+        self._objects: list[tuple[Change, _lib.Op]] = []
+        self._keys: list[tuple[Change, _lib.ItemOp]] = []
 
     def _add(self, op: int, handle: int, data: bytes, expect: Optional[int] = None, table: int = 0) -> Change:
         change = Change(handle, data)
-        self._changes.append(change)
-        self._ops.append(_lib.Op(size=_lib.OP_BYTES, op=op, handle=handle, version=expect or 0, table=table,
-                                 flags=0 if expect is None else _lib.EXPECT, length=len(data),
-                                 data=ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value if data else 0))
+        native = _lib.Op(size=_lib.OP_BYTES, op=op, handle=handle, version=expect or 0, table=table,
+                         flags=0 if expect is None else _lib.EXPECT, length=len(data),
+                         data=ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value if data else 0)
+        self._objects.append((change, native))
+        return change
+
+    def _add_key(self, op: int, table: Table, key: Key, data: bytes, expect: Optional[int], flags: int = 0) -> Change:
+        name = key.encode() if isinstance(key, str) else key
+        change = Change(0, name, data)
+        self._keys.append((change, _lib.ItemOp(
+            table=table.native, key=name, key_length=len(name), value=data, length=len(data), op=op,
+            flags=flags | (0 if expect is None else _lib.EXPECT), version=expect or 0)))
         return change
 
     def alloc(self, data: ReadableBuffer, *, table: int = 0) -> Change:
@@ -54,23 +67,53 @@ class Changes:
         """Frees an object, with @expect only if that is its version."""
         return self._add(_lib.OP_FREE, handle, b"", expect)
 
+    def check(self, handle: int, *, expect: Optional[int] = None) -> Change:
+        """Changes nothing: the others are made only if the object is there, with @expect if that is its version."""
+        return self._add(_lib.OP_CHECK, handle, b"", expect)
+
+    def put(self, table: Table, key: Key, data: ReadableBuffer, *, new: bool = False, old: bool = False,
+            expect: Optional[int] = None) -> Change:
+        """Puts the value of a key, as Table.put()."""
+        return self._add_key(_lib.ITEM_PUT, table, key, memoryview(data).tobytes(), expect,
+                             (_lib.NEW if new else 0) | (_lib.OLD if old else 0))
+
+    def remove(self, table: Table, key: Key, *, expect: Optional[int] = None) -> Change:
+        """Removes a key, which must be there, with @expect only if that is its version."""
+        return self._add_key(_lib.ITEM_REMOVE, table, key, b"", expect)
+
+    def check_key(self, table: Table, key: Key, *, absent: bool = False, expect: Optional[int] = None) -> Change:
+        """Changes nothing: the others are made only if the key is there, or is @absent, or has the version @expect."""
+        return self._add_key(_lib.ITEM_CHECK, table, key, b"", expect, _lib.NEW if absent else 0)
+
     def make(self) -> None:
         """Makes all changes; if one cannot be made, none is, and its error is raised: EILSEQ with the version."""
-        changes, self._changes, made, self._ops = self._changes, [], self._ops, []
-        if not changes:
+        objects, self._objects, keys, self._keys = self._objects, [], self._keys, []
+        ops = (_lib.Op * len(objects))(*(op for _, op in objects))
+        items = (_lib.ItemOp * len(keys))(*(item for _, item in keys))
+        all_of = [*zip((change for change, _ in objects), ops), *zip((change for change, _ in keys), items)]
+        if not all_of:
             return
-        ops = (_lib.Op * len(made))(*made)
+        failure = None
         try:
-            _lib.lib.lsm_vector(self._lsm, ops, len(ops), self._flags, None)
+            if keys:
+                _lib.lib.lsm_table_group(self._lsm, items, len(items), ops, len(ops), self._flags)
+            else:
+                _lib.lib.lsm_vector(self._lsm, ops, len(ops), self._flags | _lib.ATOMIC, None)
         except Error as error:
             if error.errno == errno.EILSEQ:
-                error.version = next(op.version for op in ops if op.result == -errno.EILSEQ)
-            raise
-        for change, op in zip(changes, ops):
-            change.handle, change.version = op.handle, op.version
-        # They are made, and it is not known whether they are durable: ETIMEDOUT.
-        if ops[0].result:
-            raise Error(-ops[0].result, "lsm_vector")
+                error.version = next(native.version for _, native in all_of if native.result == -errno.EILSEQ)
+            # They are made, and it is not known whether they are durable.
+            if error.errno != errno.ETIMEDOUT or any(native.result for _, native in all_of):
+                raise
+            failure = error
+        for change, native in all_of:
+            change.handle, change.version = native.handle, native.version
+        # Likewise.
+        for op in ops:
+            if op.result:
+                failure = Error(-op.result, "lsm_vector")
+        if failure:
+            raise failure
 
     def __enter__(self) -> Changes:
         return self

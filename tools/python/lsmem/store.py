@@ -240,7 +240,7 @@ class Store(Parts):
         return Roots(lambda: self._lsm)
 
     def changes(self, *, durable: bool = False) -> Changes:
-        """Changes of up to 256 objects that are made all or none, at the end of a with statement."""
+        """Changes of up to 256 objects and keys that are made all or none, at the end of a with statement."""
         return Changes(self._lsm, durable)
 
     def sync(self, timeout_ms: int = 0) -> None:

@@ -63,6 +63,11 @@ class Table:
             raise ValueError("the table is closed")
         return self._open
 
+    @property
+    def native(self) -> Optional[int]:
+        """The struct lsm_table."""
+        return self._table.value
+
     def close(self) -> None:
         """Closes the table; the store stays open."""
         table, self._open = self._open, None

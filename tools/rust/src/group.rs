@@ -24,7 +24,7 @@ pub struct Group<'store, 'data> {
 /// A group that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Of each change, in order: the object, and its version, the same for all.
+    /// Of each change, in order: the object, and its version, the same for all; of each check, the present one.
     pub objects: Vec<(Handle, u64)>,
     /// False: the group was to be durable, and whether it is, is not known.
     pub certain: bool,
@@ -62,8 +62,17 @@ impl<'store, 'data> Group<'store, 'data> {
     }
 
     /// Frees an object, if it has the version, if one is given.
-    pub fn free(mut self, handle: Handle, version: Option<u64>) -> Self {
-        self = self.add(sys::LSMEM_OP_FREE, handle.as_raw(), 0, &[], version);
+    pub fn free(self, handle: Handle, version: Option<u64>) -> Self {
+        self.add_empty(sys::LSMEM_OP_FREE, handle, version)
+    }
+
+    /// Changes nothing: the others are made only if the object is there, and has the version, if one is given.
+    pub fn check(self, handle: Handle, version: Option<u64>) -> Self {
+        self.add_empty(sys::LSMEM_OP_CHECK, handle, version)
+    }
+
+    fn add_empty(mut self, op: u32, handle: Handle, version: Option<u64>) -> Self {
+        self = self.add(op, handle.as_raw(), 0, &[], version);
         self.ops.last_mut().expect("one was added").data = 0;
         self
     }

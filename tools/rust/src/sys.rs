@@ -79,6 +79,7 @@ constants! {
     LSMEM_OP_ALLOC: u32 = 1;
     LSMEM_OP_REPLACE: u32 = 3;
     LSMEM_OP_FREE: u32 = 4;
+    LSMEM_OP_CHECK: u32 = 5;
     ENOENT: c_int = 2;
     EAGAIN: c_int = 11;
     EEXIST: c_int = 17;

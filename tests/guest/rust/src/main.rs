@@ -368,6 +368,15 @@ fn test_groups(tap: &mut Tap, store: &Store) -> Result<()> {
         (Some(1), true, Some(version)),
     );
     tap.is("has changed none", number(store.read(there)?), 600);
+    let error =
+        store.group().check(here, Some(version - 1)).replace(there, b"x", None).commit(false).unwrap_err();
+    tap.is("nor has one whose check fails", (error.operation(), number(store.read(there)?)), (Some(0), 600));
+    let done = store.group().check(here, Some(version)).replace(there, b"more", None).commit(false)?;
+    tap.ok(
+        "what is checked keeps its version",
+        done.objects[0] == (here, version) && done.objects[1].1 > version && number(store.read(here)?) == 400,
+    );
+    version = done.objects[1].1;
     drop(store.group().free(here, None));
     tap.ok("nor has one that is dropped", store.read(here).is_ok());
     store.group().free(here, None).free(there, Some(version)).commit(false)?;
