@@ -388,6 +388,14 @@ TEST_F(durable, asking_for_passes)
 	munmap((void *)cleaning, window->length);
 }
 
+static bool is_listed(const struct lsmem_segment_stat *table, uint32_t nr, uint64_t id)
+{
+	while (nr--)
+		if (__atomic_load_n(&table[nr].id, __ATOMIC_ACQUIRE) == id)
+			return true;
+	return false;
+}
+
 /* A segment that is damaged on the backups is cleaned even if all of it is live. */
 TEST_F(durable, cleaning_what_is_damaged)
 {
@@ -413,12 +421,10 @@ TEST_F(durable, cleaning_what_is_damaged)
 	ASSERT_NE(0, full);
 	EXPECT_EQ(-ENOENT, clean(fd, 0, &full, 1)) TH_LOG("nothing is gained");
 	EXPECT_EQ(0, clean(fd, LSMEM_CLEAN_DAMAGED, &full, 1));
-	while (__atomic_load_n(&cleaning->ended, __ATOMIC_ACQUIRE) != cleaning->begun &&
-	       now_ms() < end)
+	/* It goes when a digest without it is durable. */
+	while (is_listed(table, cleaning->nr_segments, full) && now_ms() < end)
 		usleep(1000);
-	EXPECT_EQ(cleaning->begun, cleaning->ended);
-	for (i = 0; i < cleaning->nr_segments; i++)
-		EXPECT_NE(full, table[i].id) TH_LOG("the segment has gone");
+	EXPECT_FALSE(is_listed(table, cleaning->nr_segments, full));
 	for (i = 0; i < 9; i++) {
 		content_fill(data, LSMEM_OBJECT_MAX, i, 0);
 		EXPECT_EQ(LSMEM_OBJECT_MAX, lsm_read(self->store.lsm, handles[i], read,
