@@ -66,11 +66,13 @@ constants! {
     LSM_NO_WINDOWS: c_uint = 1 << 1;
     LSM_DURABLE: c_uint = 1 << 0;
     LSM_EXPECT: c_uint = 1 << 1;
-    LSM_ATOMIC: c_uint = 1 << 3;
     LSM_OLDER: c_uint = 1 << 14;
     LSM_NEWER: c_uint = 1 << 15;
     LSM_NEW: c_uint = 1 << 16;
     LSM_OLD: c_uint = 1 << 17;
+    LSM_ITEM_PUT: u32 = 1;
+    LSM_ITEM_REMOVE: u32 = 2;
+    LSM_ITEM_CHECK: u32 = 3;
     LSM_VIEW_PIECES: usize = 18;
     LSM_ROOT_NAME: usize = 255;
     LSM_KEY_MAX: usize = 65535;
@@ -146,6 +148,19 @@ structures! {
         version: u64,
         result: c_int,
         reserved: [u32; 3],
+    }
+    struct lsm_item_op {
+        table: *mut lsm_table,
+        key: *const c_void,
+        key_length: usize,
+        value: *const c_void,
+        length: usize,
+        op: u32,
+        flags: u32,
+        version: u64,
+        handle: u64,
+        result: i32,
+        reserved: [u32; 5],
     }
     #[derive(Default)]
     struct lsm_table_stat {
@@ -272,8 +287,6 @@ extern "C" {
     pub fn lsm_view_begin(lsm: *mut lsm, handle: u64, view: *mut lsm_view) -> c_int;
     pub fn lsm_view_end(lsm: *mut lsm, view: *mut lsm_view) -> c_int;
     pub fn lsm_view_bound(lsm: *const lsm) -> c_int;
-    pub fn lsm_vector(lsm: *mut lsm, ops: *mut lsmem_op, nr: usize, flags: c_uint, done: *mut usize)
-        -> c_int;
     pub fn lsm_next(
         lsm: *mut lsm,
         table: c_int,
@@ -320,6 +333,14 @@ extern "C" {
     ) -> c_int;
     pub fn lsm_table_get_many(table: *mut lsm_table, gets: *mut lsm_get, nr: usize);
     pub fn lsm_table_put_many(table: *mut lsm_table, puts: *mut lsm_put, nr: usize, flags: c_uint) -> c_int;
+    pub fn lsm_table_group(
+        lsm: *mut lsm,
+        items: *mut lsm_item_op,
+        nr: usize,
+        ops: *mut lsmem_op,
+        nr_ops: usize,
+        flags: c_uint,
+    ) -> c_int;
     pub fn lsm_table_next(
         table: *mut lsm_table,
         cursor: *mut u64,

@@ -142,5 +142,6 @@ fn threads_share_what_they_may() {
     share::<lsmem::Store>();
     share::<lsmem::Table<'_>>();
     share::<lsmem::View<'_>>();
+    share::<lsmem::Group<'_, '_>>();
     share::<lsmem::Error>();
 }

@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lsmem::{Error, Handle, Open, Put, Result, Store, Table, Update};
+use lsmem::{Error, Group, Handle, Open, Put, Result, Store, Table, Update};
 
 const ENOENT: i32 = 2;
 const EAGAIN: i32 = 11;
 const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
+const EILSEQ: i32 = 84;
 const EOPNOTSUPP: i32 = 95;
 const STEPS: u32 = 4000;
 const WRITES: u32 = 3000;
@@ -385,6 +386,102 @@ fn test_groups(tap: &mut Tap, store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// Groups with keys of two tables.
+fn test_groups_of_keys(tap: &mut Tap, store: &Store, path: &str) -> Result<()> {
+    let (here, there) = (store.table(6)?, store.table(7)?);
+    let (object, _) = store.alloc(b"object")?;
+    let old = here.put(b"old", b"1", Put::default())?;
+    let other = there.put(b"other", b"2", Put::default())?;
+    here.put(b"goes", b"3", Put::default())?;
+    let all = || -> Result<Vec<Option<Vec<u8>>>> {
+        let keys = [(&here, "old"), (&here, "goes"), (&here, "none"), (&there, "new"), (&there, "other")];
+        let mut all: Vec<_> = keys
+            .into_iter()
+            .map(|(table, key)| Ok(table.get(key.as_bytes())?.map(|item| item.value)))
+            .collect::<Result<_>>()?;
+        all.push(Some(store.read(object)?));
+        Ok(all)
+    };
+    let texts = |texts: [&str; 6]| -> Vec<Option<Vec<u8>>> {
+        texts.iter().map(|text| (*text != "-").then(|| text.as_bytes().to_vec())).collect()
+    };
+
+    let made = store
+        .group()
+        .put(&here, b"old", b"10", Put::default().version(old))
+        .replace(object, b"changed", None)
+        .put(&there, b"new", b"", Put::default().new_key())
+        .remove(&here, b"goes", None)
+        .check_key(&there, b"other", Some(other))
+        .check_absent(&there, b"none")
+        .commit(false)?;
+    let right = texts(["10", "-", "-", "", "2", "changed"]);
+    tap.is("a group changes keys of two tables, and an object", all()?, right.clone());
+    let item =
+        |table: &Table<'_>, key: &[u8]| table.get(key).unwrap().map(|item| (item.handle, item.version));
+    tap.is("and says which object that is", made.objects, vec![(object, store.object(object)?.version)]);
+    tap.is(
+        "and which items those are",
+        [0, 1, 3, 4].map(|which| made.keys[which]),
+        [item(&here, b"old"), item(&there, b"new"), item(&there, b"other"), None],
+    );
+    tap.ok("and the one that is gone", made.certain && made.keys.len() == 5 && made.keys[2].is_some());
+
+    let versions = (item(&here, b"old").map(|found| found.1), store.object(object)?.version);
+    let mut fails = |name: &str, group: Group<'_, '_>, errno: i32, version: Option<u64>, operation: usize| {
+        let error = group.commit(false).unwrap_err();
+        tap.is(name, (error.errno(), error.version(), error.operation()), (errno, version, Some(operation)));
+        tap.is("so nothing has changed", all().unwrap(), right.clone());
+    };
+    let group = || store.group().replace(object, b"x", None).put(&there, b"other", b"x", Put::default());
+    fails(
+        "another version of a key",
+        group().put(&here, b"old", b"x", Put::default().version(old)),
+        EILSEQ,
+        versions.0,
+        2,
+    );
+    fails(
+        "another version of an object",
+        store.group().put(&here, b"none", b"x", Put::default()).free(object, Some(old)),
+        EILSEQ,
+        Some(versions.1),
+        1,
+    );
+    fails(
+        "a key that is there",
+        group().put(&there, b"new", b"x", Put::default().new_key()),
+        EEXIST,
+        None,
+        2,
+    );
+    fails("a check that one is not there", group().check_absent(&here, b"old"), EEXIST, None, 2);
+    fails("a key that is not there", group().remove(&there, b"none", None), ENOENT, None, 2);
+    fails("a check that one is there", group().check_key(&here, b"none", None), ENOENT, None, 2);
+    fails(
+        "another version of one to be removed",
+        group().remove(&here, b"old", Some(old)),
+        EILSEQ,
+        versions.0,
+        2,
+    );
+    fails("one that is checked", group().check_key(&here, b"old", Some(old)), EILSEQ, versions.0, 2);
+    fails("a key twice", group().check_key(&there, b"other", None), EINVAL, None, 2);
+    let second = Store::open(path)?;
+    let foreign = second.table(6)?;
+    fails("a table of another store", group().remove(&foreign, b"old", None), EINVAL, None, 2);
+    tap.fails("durable, in a volatile store", group().commit(true), EOPNOTSUPP);
+    store
+        .group()
+        .remove(&here, b"old", versions.0)
+        .remove(&there, b"new", None)
+        .remove(&there, b"other", None)
+        .free(object, None)
+        .commit(false)?;
+    tap.is("none is left", here.stat()?.items + there.stat()?.items, 0);
+    Ok(())
+}
+
 fn test_roots(tap: &mut Tap, store: &Store) -> Result<()> {
     let (handle, _) = store.alloc(b"tree")?;
     let (other, _) = store.alloc(b"other")?;
@@ -461,6 +558,7 @@ fn run(tap: &mut Tap, name: &str, seed: u64) -> Result<()> {
     tap.ok("objects, changed at random", objects_right(&store, &mut Random(seed))?);
     tap.ok("readers see whole objects", whole_for_all(&store)?);
     test_groups(tap, &store)?;
+    test_groups_of_keys(tap, &store, &path)?;
     test_roots(tap, &store)?;
     test_tables(tap, &store, seed)?;
     test_views(tap, &store, &format!("/sys/class/lsmem/{name}/limits/view_ms"))?;
