@@ -76,6 +76,8 @@ constants! {
     LSM_VIEW_PIECES: usize = 18;
     LSM_ROOT_NAME: usize = 255;
     LSM_KEY_MAX: usize = 65535;
+    LSM_SCAN_EXACT: u32 = 1 << 0;
+    LSM_PLANS_MAX: usize = 16;
     LSMEM_OBJECT_MAX: usize = 1 << 20;
     LSMEM_TABLES: u32 = 4096;
     LSMEM_OP_ALLOC: u32 = 1;
@@ -168,6 +170,58 @@ structures! {
         index_bytes: u64,
         evicted: u64,
         reserved: [u64; 5],
+    }
+    struct lsm_row {
+        handle: u64,
+        version: u64,
+        data: *const c_void,
+        bytes: u32,
+        length: u32,
+        table: u32,
+        reserved: [u32; 3],
+    }
+    struct lsm_scan {
+        plan: u32,
+        flags: u32,
+        threads: u32,
+        prefix: u32,
+        one_table: u32,
+        table: u32,
+        length_min: u32,
+        length_max: u32,
+        version_min: u64,
+        version_max: u64,
+        index_first: u64,
+        index_end: u64,
+        handles: *const u64,
+        nr_handles: usize,
+        kept_max: u32,
+        time_ms: u32,
+        batch: Option<unsafe extern "C" fn(*mut c_void, c_uint, *const lsm_row, usize) -> c_int>,
+        progress: Option<unsafe extern "C" fn(*mut c_void, u64, u64)>,
+        context: *mut c_void,
+        reserved: [u64; 8],
+    }
+    #[derive(Default)]
+    struct lsm_explain {
+        plan: u32,
+        threads: u32,
+        objects: u64,
+        bytes: u64,
+        wanted: u64,
+        cold: u64,
+        cost_ns: [i64; LSM_PLANS_MAX],
+        reserved: [u64; 4],
+    }
+    #[derive(Default)]
+    struct lsm_scan_result {
+        explain: lsm_explain,
+        version: u64,
+        rows: u64,
+        copied: u64,
+        gone: u64,
+        cold: u64,
+        reserved: [u64; 4],
     }
     #[derive(Default)]
     struct lsmem_query {
@@ -352,4 +406,6 @@ extern "C" {
     ) -> c_int;
     pub fn lsm_table_stat(table: *mut lsm_table, stat: *mut lsm_table_stat) -> c_int;
     pub fn lsm_table_evict(table: *mut lsm_table, bytes: usize, evicted: *mut u64) -> isize;
+
+    pub fn lsm_scan(lsm: *mut lsm, scan: *const lsm_scan, result: *mut lsm_scan_result) -> c_int;
 }

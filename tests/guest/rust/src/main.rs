@@ -5,12 +5,15 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::fs;
+use std::ops::ControlFlow;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lsmem::{Error, Group, Handle, Open, Put, Result, Store, Table, Update};
+use lsmem::{Error, Group, Handle, Open, Plan, Put, Result, Scan, Scanned, Store, Table, Update};
 
 const ENOENT: i32 = 2;
 const EAGAIN: i32 = 11;
@@ -508,6 +511,94 @@ fn test_roots(tap: &mut Tap, store: &Store) -> Result<()> {
     store.free(other, Update::default()).map(|_| ())
 }
 
+/// Objects, by handle and version.
+type Model = BTreeMap<(Handle, u64), Vec<u8>>;
+
+fn test_scans(tap: &mut Tap, store: &Store) -> Result<()> {
+    const OBJECTS: u64 = 5000;
+    let mut model = Model::new();
+    for i in 0..OBJECTS {
+        let data = [&i.to_le_bytes()[..], &vec![i as u8; i as usize % 500]].concat();
+        model.insert(store.alloc_in(3, &data, false)?, data);
+    }
+    let handles: Vec<Handle> = model.keys().map(|(handle, _)| *handle).collect();
+    let (first, _) = store.alloc(b"another table")?;
+
+    let scan = |what: &Scan<'_>| -> Result<(Model, Scanned)> {
+        let found = Mutex::new(Model::new());
+        let scanned = store.scan(what, |_, rows| {
+            let mut found = found.lock().unwrap();
+            for row in rows {
+                let (handle, object) = (row.handle().unwrap(), row.object());
+                // SAFETY: the scan has lasted for a moment.
+                assert!(row.copy() == unsafe { row.bytes() } && row.available() == object.length as usize);
+                found.insert((handle, object.version), row.copy());
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok((found.into_inner().unwrap(), scanned))
+    };
+    for plan in [Plan::Table, Plan::Log, Plan::Lookup, Plan::Sorted] {
+        let what = Scan::default().plan(plan).table(3).threads(2);
+        let (found, scanned) = scan(&what.handles(&handles))?;
+        tap.ok(
+            &format!("a scan by {plan:?} gives all objects of a table"),
+            found == model && scanned.rows == OBJECTS && scanned.plan == Some(plan) && !scanned.stopped,
+        );
+    }
+    let (found, scanned) = scan(&Scan::default().exact())?;
+    tap.ok(
+        "an exact scan gives all objects, with a version",
+        found.len() as u64 == OBJECTS + 1 && scanned.plan == Some(Plan::Log) && scanned.version > 0,
+    );
+    let some = [handles[0], first, handles[9]];
+    let (found, scanned) = scan(&Scan::default().handles(&some))?;
+    tap.is("a list", (found.len(), scanned.rows, scanned.gone), (3, 3, 0));
+    let (found, _) = scan(&Scan::default().handles(&[]))?;
+    tap.is("a list of none", found.len(), 0);
+    let version = model.keys().map(|(_, version)| *version).max().unwrap() - 10;
+    for (name, what, wanted) in [
+        ("lengths", Scan::default().lengths(50, 99), (50..100, 0..u64::MAX)),
+        ("least versions", Scan::default().versions(version, 0), (0..usize::MAX, version..u64::MAX)),
+        ("largest versions", Scan::default().versions(0, version), (0..usize::MAX, 0..version + 1)),
+    ] {
+        let right =
+            model.iter().filter(|(key, data)| wanted.0.contains(&data.len()) && wanted.1.contains(&key.1));
+        tap.ok(name, scan(&what.table(3))?.0.iter().eq(right));
+    }
+
+    let (sum, threads) = (AtomicU64::new(0), AtomicU64::new(0));
+    store.scan(&Scan::default().table(3).prefix(8).threads(2), |thread, rows| {
+        for row in rows {
+            let (mut number, mut rest) = ([0; 8], [0; 8]);
+            assert_eq!((row.available(), row.copy_to(0, &mut number), row.copy_to(5, &mut rest)), (8, 8, 3));
+            assert_eq!((&rest[..3], row.copy_to(9, &mut [0])), (&number[5..], 0));
+            sum.fetch_add(u64::from_le_bytes(number), Ordering::Relaxed);
+        }
+        threads.fetch_or(1 << thread, Ordering::Relaxed);
+        ControlFlow::Continue(())
+    })?;
+    tap.is("a prefix of each object", sum.into_inner(), OBJECTS * (OBJECTS - 1) / 2);
+    tap.ok("by threads with numbers", (1..4).contains(&threads.into_inner()));
+
+    let batches = AtomicU64::new(0);
+    let scanned = store.scan(&Scan::default().threads(1), |_, _| {
+        batches.fetch_add(1, Ordering::Relaxed);
+        ControlFlow::Break(())
+    })?;
+    tap.is("a scan that is ended", (scanned.stopped, batches.into_inner()), (true, 1));
+    let panicked = panic::catch_unwind(AssertUnwindSafe(|| {
+        store.scan(&Scan::default(), |_, _| panic::resume_unwind(Box::new(42)))
+    }));
+    tap.is("a panic in a scan is the caller's", panicked.unwrap_err().downcast_ref(), Some(&42));
+    tap.fails("a plan that needs a list", scan(&Scan::default().plan(Plan::Lookup)), EINVAL);
+    tap.fails("too many threads", scan(&Scan::default().threads(65)), EINVAL);
+    for handle in handles {
+        store.free(handle, Update::default())?;
+    }
+    store.free(first, Update::default()).map(|_| ())
+}
+
 /// Threads read one object while another replaces it: each sees bytes of one version.
 fn whole_for_all(store: &Store) -> Result<bool> {
     let (handle, _) = store.alloc(&[0; 3000])?;
@@ -561,6 +652,7 @@ fn run(tap: &mut Tap, name: &str, seed: u64) -> Result<()> {
     test_groups_of_keys(tap, &store, &path)?;
     test_roots(tap, &store)?;
     test_tables(tap, &store, seed)?;
+    test_scans(tap, &store)?;
     test_views(tap, &store, &format!("/sys/class/lsmem/{name}/limits/view_ms"))?;
     test_example(tap, &path);
     tap.is("no object is left", store.objects(None).count(), 0);
