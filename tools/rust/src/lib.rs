@@ -28,6 +28,7 @@
 
 mod error;
 mod group;
+mod large;
 mod scan;
 mod store;
 pub mod sys;
@@ -36,6 +37,7 @@ mod view;
 
 pub use error::{Error, Result};
 pub use group::{Committed, Group};
+pub use large::{Large, LargeObject, Swept};
 pub use scan::{Plan, Row, Scan, Scanned};
 pub use store::{wait_active, Handle, Object, Objects, Open, Query, Stat, Store, Update};
 pub use table::{Item, Items, Put, Table, TableStat};

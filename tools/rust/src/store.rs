@@ -12,7 +12,7 @@ use std::ptr::{self, NonNull};
 use std::time::Duration;
 
 use crate::error::{check, check_version};
-use crate::{scan, sys, Error, Group, Result, Row, Scan, Scanned, Table, View};
+use crate::{scan, sys, Error, Group, Large, Result, Row, Scan, Scanned, Swept, Table, View};
 
 /// Bytes for the first try to read an object of unknown length.
 const FIRST_READ: usize = 4096;
@@ -387,6 +387,24 @@ impl Store {
     /// All objects, or those of a table id, in no order. One that is there from the first to the last is seen once.
     pub fn objects(&self, table: Option<u16>) -> Objects<'_> {
         Objects { store: self, table: table.map_or(-1, i32::from), cursor: 0, ahead: Vec::new(), over: false }
+    }
+
+    /// Makes a large object without bytes, of a table id. `part`: bytes of a part, 4096 .. 1048544; 0: 256 KiB. A write
+    /// copies what it leaves of the first and the last part that it changes. If durability is unknown, the error has the
+    /// handle.
+    pub fn create_large(&self, table: u16, part: u32) -> Result<Large<'_>> {
+        Large::create(self, table, part)
+    }
+
+    /// A large object, by its handle. If it is none, its calls fail (EBADMSG).
+    pub fn large(&self, handle: Handle) -> Large<'_> {
+        Large::new(self, handle)
+    }
+
+    /// Frees what writers of large objects of a table id that ended in the middle have left: to be called after a crash
+    /// of the host or of a writer. Others may read and write meanwhile.
+    pub fn sweep_large(&self, table: u16) -> Result<Swept> {
+        Large::sweep(self, table)
     }
 
     /// Gives objects to a function, in batches of 1 to 256, in any order.

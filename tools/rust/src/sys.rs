@@ -171,6 +171,23 @@ structures! {
         evicted: u64,
         reserved: [u64; 5],
     }
+    #[derive(Default)]
+    struct lsm_large {
+        version: u64,
+        length: u64,
+        part: u32,
+        table: u32,
+        reserved: [u64; 2],
+    }
+    #[derive(Default)]
+    struct lsm_large_report {
+        objects: u64,
+        parts: u64,
+        orphans: u64,
+        broken: u64,
+        unseen: u64,
+        reserved: [u64; 3],
+    }
     struct lsm_row {
         handle: u64,
         version: u64,
@@ -406,6 +423,36 @@ extern "C" {
     ) -> c_int;
     pub fn lsm_table_stat(table: *mut lsm_table, stat: *mut lsm_table_stat) -> c_int;
     pub fn lsm_table_evict(table: *mut lsm_table, bytes: usize, evicted: *mut u64) -> isize;
+
+    pub fn lsm_large_create(lsm: *mut lsm, part: u32, flags: c_uint, handle: *mut u64) -> c_int;
+    pub fn lsm_large_read(
+        lsm: *mut lsm,
+        handle: u64,
+        data: *mut c_void,
+        length: usize,
+        offset: u64,
+        large: *mut lsm_large,
+    ) -> isize;
+    pub fn lsm_large_write(
+        lsm: *mut lsm,
+        handle: u64,
+        data: *const c_void,
+        length: usize,
+        offset: u64,
+        flags: c_uint,
+        version: *mut u64,
+    ) -> c_int;
+    pub fn lsm_large_append(
+        lsm: *mut lsm,
+        handle: u64,
+        data: *const c_void,
+        length: usize,
+        flags: c_uint,
+        offset: *mut u64,
+        version: *mut u64,
+    ) -> c_int;
+    pub fn lsm_large_free(lsm: *mut lsm, handle: u64, flags: c_uint, version: *mut u64) -> c_int;
+    pub fn lsm_large_sweep(lsm: *mut lsm, table: u32, report: *mut lsm_large_report) -> c_int;
 
     pub fn lsm_scan(lsm: *mut lsm, scan: *const lsm_scan, result: *mut lsm_scan_result) -> c_int;
 }

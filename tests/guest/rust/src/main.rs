@@ -13,12 +13,15 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lsmem::{Error, Group, Handle, Open, Plan, Put, Result, Scan, Scanned, Store, Table, Update};
+use lsmem::{
+    Error, Group, Handle, LargeObject, Open, Plan, Put, Result, Scan, Scanned, Store, Table, Update,
+};
 
 const ENOENT: i32 = 2;
 const EAGAIN: i32 = 11;
 const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
+const EBADMSG: i32 = 74;
 const EILSEQ: i32 = 84;
 const EOPNOTSUPP: i32 = 95;
 const STEPS: u32 = 4000;
@@ -511,6 +514,76 @@ fn test_roots(tap: &mut Tap, store: &Store) -> Result<()> {
     store.free(other, Update::default()).map(|_| ())
 }
 
+fn test_large(tap: &mut Tap, store: &Store, random: &mut Random) -> Result<()> {
+    const PART: u32 = 4096;
+    let made = store.create_large(11, PART)?;
+    let large = store.large(made.handle());
+    let (mut model, mut version) = (Vec::new(), made.object()?.version);
+    let same = |model: &Vec<u8>, version| -> Result<bool> {
+        let mut bytes = vec![0; model.len() + 1];
+        let (copied, object) = large.read_into(&mut bytes, 0)?;
+        let wanted = LargeObject { version, length: model.len() as u64, part: PART, table: 11 };
+        Ok(bytes[..copied] == *model && object == wanted && large.object()? == wanted)
+    };
+    let mut right = same(&model, version)?;
+    for step in 0..STEPS / 10 {
+        let data = random.bytes(20_000);
+        let expected = (step % 2 == 0).then_some(version);
+        let before = version;
+        // Anywhere, or at the end: what lies behind that becomes zeroes.
+        let from = if random.below(2) == 0 { 0 } else { model.len().saturating_sub(10_000) };
+        let offset = from + random.below((model.len() - from) as u64 + 10_000) as usize;
+        if random.below(4) == 0 || model.len() > 2_000_000 {
+            let part = &data[..data.len().min(100)];
+            let (at, now) = large.append(part, expected)?;
+            right &= at == model.len() as u64;
+            model.extend_from_slice(part);
+            version = now;
+        } else {
+            version = large.write(&data, offset as u64, expected)?;
+            model.resize(model.len().max(offset + data.len()), 0);
+            model[offset..offset + data.len()].copy_from_slice(&data);
+        }
+        right &= version > before;
+        if step % 16 == 0 {
+            right &= same(&model, version)?;
+        }
+    }
+    tap.ok("a large object, written at random", right && same(&model, version)? && model.len() > 1 << 20);
+    let mut part = [0; 1000];
+    let (copied, _) = large.read_into(&mut part, 5000)?;
+    tap.ok("a part of it", copied == 1000 && part[..] == model[5000..6000]);
+    tap.fails("behind its end", large.read_into(&mut part, model.len() as u64 + 1), EINVAL);
+    for (name, failed) in [
+        ("a write to another version", large.write(b"x", 0, Some(version - 1))),
+        ("an append to it", large.append(b"x", Some(version - 1)).map(|(_, version)| version)),
+        ("another version is not freed", large.free(Some(version - 1))),
+    ] {
+        let error = failed.unwrap_err();
+        tap.is(name, (error.is_unexpected(), error.version()), (true, Some(version)));
+    }
+    tap.ok("and nothing has changed", same(&model, version)?);
+    tap.fails("no bytes", large.write(b"", 0, None), EINVAL);
+    tap.fails("parts that are too small", store.create_large(11, PART - 1), EINVAL);
+    let (plain, _) = store.alloc_in(12, b"plain", false)?;
+    tap.fails("an object that is no large one", store.large(plain).object(), EBADMSG);
+    store.free(plain, Update::default())?;
+
+    let swept = store.sweep_large(11)?;
+    tap.is("nothing to be swept", (swept.objects, swept.orphans, swept.broken), (1, 0, 0));
+    // What a writer that ends before it has freed the parts leaves
+    store.free(large.handle(), Update::default())?;
+    let swept = store.sweep_large(11)?;
+    tap.is("parts of none are swept", (swept.objects, swept.parts), (0, 0));
+    tap.ok("all of them", swept.orphans > 0 && store.objects(Some(11)).next().is_none());
+    let large = store.create_large(11, 0)?;
+    large.write(&model, 0, None)?;
+    large.free(None)?;
+    tap.ok("one that is freed", large.object().unwrap_err().is_not_found());
+    tap.ok("leaves nothing", store.objects(Some(11)).next().is_none());
+    Ok(())
+}
+
 /// Objects, by handle and version.
 type Model = BTreeMap<(Handle, u64), Vec<u8>>;
 
@@ -653,6 +726,7 @@ fn run(tap: &mut Tap, name: &str, seed: u64) -> Result<()> {
     test_roots(tap, &store)?;
     test_tables(tap, &store, seed)?;
     test_scans(tap, &store)?;
+    test_large(tap, &store, &mut Random(seed))?;
     test_views(tap, &store, &format!("/sys/class/lsmem/{name}/limits/view_ms"))?;
     test_example(tap, &path);
     tap.is("no object is left", store.objects(None).count(), 0);
