@@ -12,7 +12,9 @@ use std::ptr::{self, NonNull};
 use std::time::Duration;
 
 use crate::error::{check, check_version};
-use crate::{scan, sys, Error, Group, Large, Result, Row, Scan, Scanned, Swept, Table, View};
+use crate::{
+    scan, sys, Error, Group, Large, NewRegion, Region, Result, Row, Scan, Scanned, Swept, Table, View,
+};
 
 /// Bytes for the first try to read an object of unknown length.
 const FIRST_READ: usize = 4096;
@@ -405,6 +407,22 @@ impl Store {
     /// of the host or of a writer. Others may read and write meanwhile.
     pub fn sweep_large(&self, table: u16) -> Result<Swept> {
         Large::sweep(self, table)
+    }
+
+    /// Makes a range of pages of so many bytes, all zeroes, and maps it. It is kept by [`Region::root`].
+    pub fn create_region(&self, length: u64, how: NewRegion) -> Result<Region> {
+        Region::create(self, length, how)
+    }
+
+    /// Opens and maps a range of pages, with at most `buffer` bytes of it in memory; 0: an eighth of the store's, or
+    /// as it is, if it is open already. EBADMSG: the object is no root of one.
+    pub fn region(&self, root: Handle, buffer: u64) -> Result<Region> {
+        Region::open(self, root, buffer)
+    }
+
+    /// Frees all objects of a range of pages. EBUSY: it is open or mapped.
+    pub fn remove_region(&self, root: Handle) -> Result<()> {
+        Region::remove(self, root)
     }
 
     /// Gives objects to a function, in batches of 1 to 256, in any order.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
-//! liblsmem.so.1 as it is: what lsmem.h declares of the calls that the crate uses.
+//! liblsmem.so.1 as it is: what lsmem.h declares of the calls that the crate uses, and mmap().
 //!
 //! The structures and constants are written by hand; tests/layouts.rs compares them with the header.
 
@@ -84,8 +84,14 @@ constants! {
     LSMEM_OP_REPLACE: u32 = 3;
     LSMEM_OP_FREE: u32 = 4;
     LSMEM_OP_CHECK: u32 = 5;
+    LSM_PAGES_ATOMIC: c_uint = 1 << 3;
+    PROT_READ: c_int = 1;
+    PROT_WRITE: c_int = 2;
+    MAP_SHARED: c_int = 1;
     ENOENT: c_int = 2;
     EAGAIN: c_int = 11;
+    ENOMEM: c_int = 12;
+    EACCES: c_int = 13;
     EEXIST: c_int = 17;
     EINVAL: c_int = 22;
     EILSEQ: c_int = 84;
@@ -453,6 +459,19 @@ extern "C" {
     ) -> c_int;
     pub fn lsm_large_free(lsm: *mut lsm, handle: u64, flags: c_uint, version: *mut u64) -> c_int;
     pub fn lsm_large_sweep(lsm: *mut lsm, table: u32, report: *mut lsm_large_report) -> c_int;
+
+    pub fn lsm_pages_create(lsm: *mut lsm, length: u64, buffer: u64, flags: c_uint, root: *mut u64) -> c_int;
+    pub fn lsm_pages_open(lsm: *mut lsm, root: u64, buffer: u64) -> c_int;
+    pub fn lsm_pages_remove(lsm: *mut lsm, root: u64) -> c_int;
+    pub fn mmap(
+        address: *mut c_void,
+        length: usize,
+        protection: c_int,
+        flags: c_int,
+        fd: c_int,
+        offset: i64,
+    ) -> *mut c_void;
+    pub fn munmap(address: *mut c_void, length: usize) -> c_int;
 
     pub fn lsm_scan(lsm: *mut lsm, scan: *const lsm_scan, result: *mut lsm_scan_result) -> c_int;
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::fs;
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,11 +15,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lsmem::{
-    Error, Group, Handle, LargeObject, Open, Plan, Put, Result, Scan, Scanned, Store, Table, Update,
+    Error, Group, Handle, LargeObject, NewRegion, Open, Plan, Put, Result, Scan, Scanned, Store, Table,
+    Update,
 };
 
 const ENOENT: i32 = 2;
 const EAGAIN: i32 = 11;
+const EACCES: i32 = 13;
+const EBUSY: i32 = 16;
 const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
 const EBADMSG: i32 = 74;
@@ -584,6 +588,60 @@ fn test_large(tap: &mut Tap, store: &Store, random: &mut Random) -> Result<()> {
     Ok(())
 }
 
+fn test_regions(tap: &mut Tap, store: &Store, path: &str) -> Result<()> {
+    const PAGE: usize = 4096;
+    const PAGES: usize = 1024;
+    let made = NewRegion::default().table(13).atomic().buffer(1 << 20);
+    let mut region = store.create_region((PAGES * PAGE) as u64, made)?;
+    let root = region.root();
+    tap.is("a region", region.length(), PAGES * PAGE);
+    // SAFETY: here and below, only this thread uses the range.
+    let bytes = unsafe { region.bytes_mut()? };
+    tap.ok("is zeroes", bytes.iter().all(|byte| *byte == 0));
+    bytes.chunks_mut(PAGE).enumerate().for_each(|(i, page)| page.fill(i as u8));
+    region.sync()?;
+    let objects = store.objects(Some(13)).count();
+    tap.is("a page that is written to is an object", objects, PAGES);
+    let mut part = [0; 4];
+    region.file().read_exact_at(&mut part, (5 * PAGE - 2) as u64).expect("a file");
+    tap.is("the file has what was written to the mapping", part, [4, 4, 5, 5]);
+    region.file().write_all_at(b"file", (7 * PAGE) as u64).expect("a file");
+    tap.is(
+        "and the mapping what was written to the file",
+        unsafe { &region.bytes()[7 * PAGE..][..4] },
+        b"file",
+    );
+    tap.fails("a region in use is not removed", store.remove_region(root), EBUSY);
+    drop(region);
+
+    let reader = Open::default().read_only().open(path)?;
+    let mut region = reader.region(root, 0)?;
+    drop(reader);
+    let right = unsafe { region.bytes() }.chunks(PAGE).enumerate().all(|(i, page)| {
+        let (begin, rest) = page.split_at(4);
+        rest.iter().all(|byte| *byte == i as u8)
+            && if i == 7 { begin == b"file" } else { begin == &rest[..4] }
+    });
+    tap.ok("another client has all of it, also without its store", right && region.root() == root);
+    tap.fails("but does not write, if it reads", unsafe { region.bytes_mut() }, EACCES);
+    drop(region);
+
+    let region = store.region(root, 0)?;
+    unsafe { region.as_ptr().add(9).write(77) };
+    let mut byte = [0];
+    region.file().read_exact_at(&mut byte, 9).expect("a file");
+    tap.is("a pointer", byte, [77]);
+    drop(region);
+    store.remove_region(root)?;
+    tap.ok("one that is removed", store.region(root, 0).unwrap_err().is_not_found());
+    tap.ok("leaves nothing", store.objects(Some(13)).next().is_none());
+    tap.fails("a region that cannot be mapped", store.create_region(0, NewRegion::default()), EINVAL);
+    tap.is("is not made", store.objects(None).count(), 0);
+    let (plain, _) = store.alloc(b"plain")?;
+    tap.fails("an object that is no root", store.region(plain, 0), EBADMSG);
+    store.free(plain, Update::default()).map(|_| ())
+}
+
 /// Objects, by handle and version.
 type Model = BTreeMap<(Handle, u64), Vec<u8>>;
 
@@ -727,6 +785,7 @@ fn run(tap: &mut Tap, name: &str, seed: u64) -> Result<()> {
     test_tables(tap, &store, seed)?;
     test_scans(tap, &store)?;
     test_large(tap, &store, &mut Random(seed))?;
+    test_regions(tap, &store, &path)?;
     test_views(tap, &store, &format!("/sys/class/lsmem/{name}/limits/view_ms"))?;
     test_example(tap, &path);
     tap.is("no object is left", store.objects(None).count(), 0);
