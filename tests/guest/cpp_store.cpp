@@ -376,6 +376,70 @@ static void test_tables(lsmem::store &store)
 	tap_ok(table.begin() == table.end() && !table.stat().items, "none is left");
 }
 
+/* Are keys and object as the groups that fail must leave them? */
+static bool keys_right(const lsmem::table &here, const lsmem::table &there, const std::string &object)
+{
+	CHECK(here.get<std::string>("old")->value == "10" && !here.get("goes") && here.get("empty")->value.empty());
+	CHECK(there.get<std::string>("new")->value == std::string(300, 'n') && there.get<std::string>("other")->value == "2");
+	CHECK(object == "changed");
+	return true;
+}
+
+static void test_groups_of_keys(lsmem::store &store, const std::string &path)
+{
+	lsmem::table here(store, 6), there(store, 7);
+	lsmem::handle_t object = store.alloc("object").handle;
+	uint64_t old = here.put("old", "1"), other = there.put("other", "2");
+	lsmem::group group(store);
+
+	here.put("goes", "3");
+	group.put(here, "old", "10", lsmem::expect(old)).replace(object, "changed");
+	group.put(there, std::string("new"), std::string(300, 'n'), lsmem::new_key).remove(here, "goes");
+	group.check(there, "other", lsmem::expect(other)).check(there, "none", lsmem::new_key).put(here, "empty", "");
+	auto made = group.commit();
+	auto now = [&] { return keys_right(here, there, store.read<std::string>(object)); };
+	auto is = [&](size_t which, lsmem::handle_t handle, uint64_t version) {
+		return made.objects[which].handle == handle && made.objects[which].version == version;
+	};
+
+	tap_ok(made.certain && made.objects.size() == 7 && now(), "a group changes keys of two tables, and an object");
+	tap_ok(is(0, here.get("old")->handle, here.get("old")->version) && is(1, object, store.attributes(object).version) &&
+	       is(2, there.get("new")->handle, there.get("new")->version) &&
+	       is(4, there.get("other")->handle, other) && is(5, 0, 0), "and says which they are, in order");
+
+	lsmem::error error = error_of([&] {
+		group.replace(object, "x").put(there, "other", "x").put(here, "old", "x", lsmem::expect(old)).commit();
+	});
+	tap_ok(error.code().value() == EILSEQ && error.operation == 2 && error.version == here.get("old")->version && now(),
+	       "another version of a key");
+	error = error_of([&] {
+		group.put(here, "none", "x").remove(there, "new").free(object, lsmem::expect(old)).commit();
+	});
+	tap_ok(error.code().value() == EILSEQ && error.operation == 2 &&
+	       error.version == store.attributes(object).version && now() && !here.get("none"),
+	       "another version of an object");
+	error = error_of([&] { group.remove(here, "old").put(there, "new", "x", lsmem::new_key).commit(); });
+	tap_ok(error.code().value() == EEXIST && error.operation == 1 && now(), "a key that is there");
+	error = error_of([&] { group.free(object).remove(there, "none").commit(); });
+	tap_ok(error.code().value() == ENOENT && error.operation == 1 && now(), "one that is not");
+	error = error_of([&] { group.put(there, "other", "x").check(here, "old", lsmem::new_key).commit(); });
+	tap_ok(error.code().value() == EEXIST && error.operation == 1 && now(), "a check that one is not");
+	error = error_of([&] { group.put(here, "old", "x").check(here, "old").commit(); });
+	tap_ok(error.code().value() == EINVAL && error.operation == 1 && now(), "a key twice");
+	tap_is(thrown([&] { group.put(here, "old", "x").commit(lsmem::durable); }), EOPNOTSUPP,
+	       "durable, in a volatile store");
+	{
+		lsmem::store second(path);
+		lsmem::table foreign(second, 6);
+
+		error = error_of([&] { group.put(here, "old", "x").remove(foreign, "empty").commit(); });
+	}
+	tap_ok(error.code().value() == EINVAL && error.operation == 1 && now(), "a table of another store");
+	tap_ok(group.commit().objects.empty() && now(), "a group that failed is empty");
+	group.remove(here, "old").remove(here, "empty").remove(there, "new").remove(there, "other").free(object).commit();
+	tap_ok(!here.stat().items && !there.stat().items, "none is left");
+}
+
 static void test_scans(lsmem::store &store)
 {
 	std::atomic<uint64_t> sum = 0, rows = 0;
@@ -454,6 +518,7 @@ int main(int, char **argv)
 		test_groups(opened);
 		test_roots(opened);
 		test_tables(opened);
+		test_groups_of_keys(opened, store.path);
 		test_scans(opened);
 		test_example(program.substr(0, program.rfind('/')), store.path);
 		tap_is(opened.stat().handles_used, 1, "no object is left but that of the roots");

@@ -49,31 +49,24 @@ static bool store_full(int fd, unsigned int live)
 	return stat.live_bytes >= stat.capacity / 1000 * live;
 }
 
+/* @versions: of objects, by slot; 0: not known.  @before: slots of the batch before, @nr_before */
 struct batch {
+	uint64_t *versions;
+	uint64_t before[BATCH];
+	uint32_t nr_before;
 	struct lsmem_op ops[BATCH];
 	struct record records[BATCH];
 	uint8_t data[BATCH][OBJECT_LENGTH_MAX];
 	uint32_t nr;
 };
 
-/*
- * Add an operation on a slot to the batch.  @full: allocate no more, and free some objects.
- * Returns false if there is no operation for the slot.
- */
-static bool batch_add(struct work *w, struct batch *b, uint64_t slot, bool full)
+/* Add an operation on a slot to the batch.  @dice: of the length, if it has bytes */
+static void batch_add(struct work *w, struct batch *b, uint64_t slot, uint8_t kind, uint64_t dice)
 {
 	struct state now = slot_now(&w->oracle->slots[slot]);
 	struct lsmem_op *op = &b->ops[b->nr];
 	struct record *r = &b->records[b->nr];
-	uint64_t dice = random_next(&w->random);
-	uint8_t kind;
 
-	if (present(&now))
-		kind = dice % 8 == 0 && full ? OP_FREE : OP_REPLACE;
-	else if (!full)
-		kind = OP_ALLOC;
-	else
-		return false;
 	record_fill(r, 'o', ISSUED, kind, w->thread);
 	r->slot = slot;
 	r->sequence = atomic_fetch_add(w->sequence, 1) + 1;
@@ -81,8 +74,12 @@ static bool batch_add(struct work *w, struct batch *b, uint64_t slot, bool full)
 	*op = (struct lsmem_op){ .size = sizeof(*op), .handle = r->handle };
 	if (kind == OP_FREE) {
 		op->op = LSMEM_OP_FREE;
+	} else if (kind == OP_CHECK) {
+		op->op = LSMEM_OP_CHECK;
+		op->flags = LSMEM_OPF_EXPECT;
+		op->version = b->versions[slot];
 	} else {
-		r->length = w->shortest + (dice >> 8) % (w->longest - w->shortest + 1);
+		r->length = w->shortest + dice % (w->longest - w->shortest + 1);
 		content_fill(b->data[b->nr], r->length, content_id(slot, r->length), r->sequence);
 		op->op = kind == OP_ALLOC ? LSMEM_OP_ALLOC : LSMEM_OP_REPLACE;
 		op->data = (uintptr_t)b->data[b->nr];
@@ -92,7 +89,31 @@ static bool batch_add(struct work *w, struct batch *b, uint64_t slot, bool full)
 	record_seal(r);
 	oracle_take(w->oracle, r);
 	b->nr++;
-	return true;
+}
+
+/* Change the object of a slot in the batch.  @full: allocate no more, and free some objects. */
+static void batch_change(struct work *w, struct batch *b, uint64_t slot, bool full)
+{
+	struct state now = slot_now(&w->oracle->slots[slot]);
+	uint64_t dice = random_next(&w->random);
+
+	if (present(&now))
+		batch_add(w, b, slot, dice % 8 == 0 && full ? OP_FREE : OP_REPLACE, dice >> 8);
+	else if (!full)
+		batch_add(w, b, slot, OP_ALLOC, dice >> 8);
+}
+
+/* Check some objects of the batch before, which may not be durable yet, in this one. */
+static void batch_check(struct work *w, struct batch *b)
+{
+	uint32_t i;
+
+	for (i = 0; i < b->nr_before; i++) {
+		struct state now = slot_now(&w->oracle->slots[b->before[i]]);
+
+		if (b->nr < w->batch && present(&now) && b->versions[b->before[i]] && random_chance(&w->random, 10))
+			batch_add(w, b, b->before[i], OP_CHECK, 0);
+	}
 }
 
 /* Write the batch to the journal, carry it out, perhaps as a group, and write its results to the journal. */
@@ -129,7 +150,9 @@ static void batch_run(struct work *w, struct batch *b, bool durable, bool atomic
 			  durable && !result ? DURABLE : DONE;
 		if (r->op == OP_ALLOC)
 			r->handle = b->ops[i].handle;
-		figures.changes += r->op != OP_ALLOC;
+		if (r->what != REFUSED)
+			b->versions[r->slot] = b->ops[i].version;
+		figures.changes += r->op == OP_REPLACE || r->op == OP_FREE;
 		record_seal(r);
 		oracle_take(w->oracle, r);
 	}
@@ -179,24 +202,31 @@ static uint64_t zipf_slot(struct work *w, uint64_t first)
 static void load_batch(struct work *w, struct batch *b, uint64_t *next, bool filling)
 {
 	bool full = store_full(w->fd, w->live);
-	uint64_t mine = (w->oracle->nr_slots - w->first + w->step - 1) / w->step, tries, slot, dice;
+	uint64_t mine = (w->oracle->nr_slots - w->first + w->step - 1) / w->step, tries, slot;
+	uint64_t dice = filling ? 0 : random_next(&w->random);
+	bool durable = dice & 1, atomic = dice & 2;
+	uint32_t i;
 
 	b->nr = 0;
+	if (atomic)
+		batch_check(w, b);
 	for (tries = 0; tries < 2 * w->batch && b->nr < w->batch && tries < mine; tries++) {
-		/* Consecutive slots of this thread, so that no slot is used twice. */
+		/* Consecutive slots of this thread */
 		slot = w->first + (*next + tries) % mine * w->step;
 		if (w->zipf && !filling)
 			slot = zipf_slot(w, w->first);
-		if (!w->zipf || filling || !batch_has(b, slot))
-			batch_add(w, b, slot, full);
+		if (!batch_has(b, slot))
+			batch_change(w, b, slot, full);
 	}
 	*next = filling ? *next + tries : random_next(&w->random);
 	if (!b->nr)
 		return;
-	dice = filling ? 0 : random_next(&w->random);
-	if (dice & 2)
+	if (atomic)
 		batch_group(b);
-	batch_run(w, b, dice & 1, dice & 2);
+	batch_run(w, b, durable, atomic);
+	b->nr_before = b->nr;
+	for (i = 0; i < b->nr; i++)
+		b->before[i] = b->records[i].slot;
 }
 
 void *load_objects(void *arg)
@@ -205,7 +235,9 @@ void *load_objects(void *arg)
 	struct batch *b = calloc(1, sizeof(*b));
 	uint64_t next = 0, batches;
 
-	if (!b)
+	if (b)
+		b->versions = calloc(w->oracle->nr_slots, sizeof(*b->versions));
+	if (!b || !b->versions)
 		die("memory");
 	while (next * w->step < w->oracle->nr_slots && !store_full(w->fd, w->live)) {
 		load_batch(w, b, &next, true);

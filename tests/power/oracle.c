@@ -150,15 +150,20 @@ uint64_t oracle_torn(struct oracle *o, uint64_t *all)
 	return torn;
 }
 
+static uint64_t operation_of(const struct state *state)
+{
+	return state->check ? state->check : state->sequence;
+}
+
 /* All pending operations of a slot up to @sequence are durable. */
 static void slot_durable(struct oracle *o, struct slot *slot, uint64_t sequence)
 {
 	uint32_t i, kept = 0;
 
 	for (i = 0; i < slot->nr_pending; i++) {
-		if (slot->pending[i].sequence > sequence) {
+		if (operation_of(&slot->pending[i]) > sequence) {
 			slot->pending[kept++] = slot->pending[i];
-		} else if (!slot->pending[i].refused) {
+		} else if (!slot->pending[i].refused && !slot->pending[i].check) {
 			oracle_show(o, slot->pending[i].group, true);
 			slot_settle(o, slot, i);
 		}
@@ -171,7 +176,7 @@ static struct state *slot_find(struct slot *slot, uint64_t sequence)
 	uint32_t i;
 
 	for (i = 0; i < slot->nr_pending; i++)
-		if (slot->pending[i].sequence == sequence)
+		if (operation_of(&slot->pending[i]) == sequence)
 			return &slot->pending[i];
 	fprintf(stderr, "journal: answer to operation %llu, which was not issued\n",
 		(unsigned long long)sequence);
@@ -180,6 +185,18 @@ static struct state *slot_find(struct slot *slot, uint64_t sequence)
 
 static void slot_issue(struct slot *slot, const struct record *r)
 {
+	struct state state = {
+		.sequence = r->sequence,
+		.handle = r->handle,
+		.length = r->length,
+		.op = r->op,
+	};
+
+	if (r->op == OP_CHECK) {
+		state = slot_now(slot);
+		state.check = r->sequence;
+	}
+	state.group = r->group;
 	if (!slot->pending)
 		slot->pending = calloc(PENDING, sizeof(*slot->pending));
 	if (!slot->pending || slot->nr_pending == PENDING) {
@@ -187,13 +204,7 @@ static void slot_issue(struct slot *slot, const struct record *r)
 			(unsigned long long)r->slot, PENDING);
 		exit(2);
 	}
-	slot->pending[slot->nr_pending++] = (struct state){
-		.sequence = r->sequence,
-		.handle = r->handle,
-		.group = r->group,
-		.length = r->length,
-		.op = r->op,
-	};
+	slot->pending[slot->nr_pending++] = state;
 	slot->thread = r->thread;
 }
 

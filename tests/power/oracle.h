@@ -22,6 +22,9 @@
  * Operations of a group have the sequence of its first as their @group: after a cut it is there with all or none.
  * A slot shows that a group was there if it has the state after its operation, or after a later one.
  *
+ * OP_CHECK, of a group, does not change its slot: the group is not there without the state that the slot had then, or
+ * a later one.  The reverse says nothing.
+ *
  * Of a range: OP_ALLOC makes it; OP_REPLACE is a transaction, whose @length are random bits, from which,
  * with its sequence, follows what it changes; @handle is always that of the range.
  */
@@ -39,7 +42,8 @@
 #define ORACLE_FREED	4096u	/* number of freed handles that a verification checks */
 
 enum record_what { ISSUED = 1, DONE, DURABLE, REFUSED, SYNCED, RESOLVED };
-enum record_op { OP_NONE, OP_ALLOC, OP_REPLACE, OP_FREE };	/* blocks, pages: write, write, discard */
+/* Blocks, pages: write, write, discard */
+enum record_op { OP_NONE, OP_ALLOC, OP_REPLACE, OP_FREE, OP_CHECK };
 
 struct record {
 	uint32_t magic;
@@ -58,6 +62,7 @@ struct record {
 /* A state that a slot has or may have: that after an operation. */
 struct state {
 	uint64_t sequence;	/* of the operation */
+	uint64_t check;		/* the operation left the state as it was: of OP_CHECK; else 0 */
 	uint64_t handle;	/* 0: not known */
 	uint64_t group;		/* 0: none */
 	uint32_t length;
@@ -94,6 +99,7 @@ struct oracle {
 	bool shows;
 	struct shown *shown;
 	size_t nr_shown;
+	uint64_t checks;	/* of states that were not known to be durable */
 	/*
 	 * Of ranges, else NULL: a state becomes the durable one of a slot.  @model is what it changes, of
 	 * @model_bytes; the state file has it.

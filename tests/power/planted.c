@@ -312,13 +312,37 @@ static void group_note(struct oracle *o, uint8_t what, uint8_t op, uint64_t slot
 	oracle_take(o, &r);
 }
 
+/* So many objects, which operations 1 .. @nr have made. */
+static bool group_begin(struct oracle *o, uint64_t nr)
+{
+	uint64_t slot;
+
+	CHECK(!oracle_init(o, 'o', nr));
+	o->shows = true;
+	for (slot = 0; slot < nr; slot++) {
+		group_note(o, ISSUED, OP_ALLOC, slot, slot + 1, 0);
+		group_note(o, DURABLE, OP_ALLOC, slot, slot + 1, 0);
+	}
+	return true;
+}
+
+static void group_end(struct oracle *o)
+{
+	uint64_t slot;
+
+	for (slot = 0; slot < o->nr_slots; slot++)
+		free(o->slots[slot].pending);
+	free(o->slots);
+	free(o->shown);
+}
+
 /* Verify all objects as they are after operation @cut, but object @fault as before operation @before. */
 static uint64_t group_torn(struct oracle *o, uint64_t cut, uint64_t fault, uint64_t before)
 {
 	struct verdict v = { 0 };
 	uint64_t slot, i, all;
 
-	for (slot = 0; slot < GROUP_SLOTS; slot++) {
+	for (slot = 0; slot < o->nr_slots; slot++) {
 		struct state found = o->slots[slot].base;
 
 		for (i = 0; i < o->slots[slot].nr_pending; i++)
@@ -334,15 +358,10 @@ static uint64_t group_torn(struct oracle *o, uint64_t cut, uint64_t fault, uint6
 static bool groups_right(uint64_t *random)
 {
 	bool tear = random_below(random, 2);
-	uint64_t group, cut, slot, number;
+	uint64_t group, cut, slot, number = GROUP_SLOTS + 1;
 	struct oracle o;
 
-	CHECK(!oracle_init(&o, 'o', GROUP_SLOTS));
-	o.shows = true;
-	for (slot = 0, number = 1; slot < GROUP_SLOTS; slot++, number++) {
-		group_note(&o, ISSUED, OP_ALLOC, slot, number, 0);
-		group_note(&o, DURABLE, OP_ALLOC, slot, number, 0);
-	}
+	CHECK(group_begin(&o, GROUP_SLOTS));
 	/* The first is a group of all; then some of some. */
 	for (group = number, slot = 0; slot < GROUP_SLOTS; slot++, number++)
 		group_note(&o, ISSUED, OP_REPLACE, slot, number, group);
@@ -355,10 +374,56 @@ static bool groups_right(uint64_t *random)
 	if (random_below(random, 2))
 		cut = number;
 	CHECK(group_torn(&o, cut, tear ? GROUP_SLOTS - 1 : GROUP_SLOTS, group) == tear);
-	for (slot = 0; slot < GROUP_SLOTS; slot++)
-		free(o.slots[slot].pending);
-	free(o.slots);
-	free(o.shown);
+	group_end(&o);
+	return true;
+}
+
+/*
+ * A group changes one object and checks another, whose version is not known to be durable: a cut leaves the group with
+ * that version or a later one, or does not leave it.
+ */
+static bool checks_right(void)
+{
+	enum { CHANGED, CHECKED, OBJECTS };
+	enum { VERSION = OBJECTS + 1, GROUP, CHECKS, LATER };	/* operations, in order */
+	static const struct {
+		uint64_t cut, fault, before;
+		bool torn, durable;
+	} cases[] = {
+		{ OBJECTS, OBJECTS, 0, false, false },
+		{ VERSION, OBJECTS, 0, false, false },
+		{ CHECKS, OBJECTS, 0, false, false },
+		{ LATER, OBJECTS, 0, false, false },
+		{ LATER, CHANGED, GROUP, false, false },	/* not the group, but what it has checked */
+		{ CHECKS, CHECKED, VERSION, true, false },	/* the group alone */
+		{ LATER, CHECKED, VERSION, true, false },
+		{ CHECKS, OBJECTS, 0, false, true },
+		{ LATER, OBJECTS, 0, false, true },
+	};
+	struct oracle o;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		CHECK(group_begin(&o, OBJECTS));
+		group_note(&o, ISSUED, OP_REPLACE, CHECKED, VERSION, 0);
+		group_note(&o, ISSUED, OP_REPLACE, CHANGED, GROUP, GROUP);
+		group_note(&o, ISSUED, OP_CHECK, CHECKED, CHECKS, GROUP);
+		if (cases[i].durable) {
+			group_note(&o, DURABLE, OP_REPLACE, CHANGED, GROUP, GROUP);
+			group_note(&o, DURABLE, OP_CHECK, CHECKED, CHECKS, GROUP);
+			/* What the group depends on is durable with it. */
+			CHECK(o.slots[CHECKED].base.sequence == VERSION);
+		}
+		CHECK(slot_now(&o.slots[CHECKED]).sequence == VERSION);
+		group_note(&o, ISSUED, OP_REPLACE, CHECKED, LATER, 0);
+		CHECK(group_torn(&o, cases[i].cut, cases[i].fault, cases[i].before) == cases[i].torn);
+		CHECK(o.checks == !cases[i].durable);
+		group_end(&o);
+	}
+	CHECK(group_begin(&o, OBJECTS));
+	group_note(&o, ISSUED, OP_CHECK, CHECKED, VERSION, VERSION);
+	CHECK(!group_torn(&o, VERSION, OBJECTS, 0) && !o.checks);	/* of what is durable */
+	group_end(&o);
 	return true;
 }
 
@@ -403,5 +468,6 @@ int main(void)
 	for (i = 0; i < ROUNDS && right; i++)
 		right = groups_right(&random);
 	tap_ok(right, "a group is there or not, and one that is torn is found");
+	tap_ok(checks_right(), "so is one without what it has checked");
 	return tap_end();
 }

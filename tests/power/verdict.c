@@ -40,7 +40,10 @@ static bool state_found(const struct state *s, const struct state *found)
 			       (s->op == OP_ALLOC && !s->handle && found->op == OP_FREE));
 }
 
-/* What a slot shows of the groups that changed it, unless the state found is one both before and after that. */
+/*
+ * What a slot shows of the groups that changed it, unless the state found is one both before and after that; and that
+ * those which checked it are not there, if the state found is one before that alone.
+ */
 static void show_groups(struct oracle *o, const struct slot *slot, const struct state *found)
 {
 	int first = slot->nr_pending, last = -1, i;
@@ -53,9 +56,15 @@ static void show_groups(struct oracle *o, const struct slot *slot, const struct 
 	}
 	if (state_equal(&slot->base, found))
 		first = -1;
-	for (i = 0; i < (int)slot->nr_pending; i++)
-		if (!slot->pending[i].refused && (i <= first || i > last))
-			oracle_show(o, slot->pending[i].group, i <= first);
+	for (i = 0; i < (int)slot->nr_pending; i++) {
+		const struct state *state = &slot->pending[i];
+
+		if (state->refused)
+			continue;
+		o->checks += state->check && state->sequence != slot->base.sequence;
+		if (i > last || (i <= first && !state->check))
+			oracle_show(o, state->group, i <= first);
+	}
 }
 
 void verify_slot(struct oracle *o, uint64_t number, const struct state *found, bool corrupt,

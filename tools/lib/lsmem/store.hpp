@@ -111,6 +111,7 @@ struct made {
 	std::uint64_t version;
 };
 
+class table;
 class view;
 
 /*
@@ -377,22 +378,37 @@ public:
 inline lsmem::view store::view(handle_t handle) const { return lsmem::view(*this, handle); }
 
 /*
- * Changes of several objects, which commit() makes all or none, also after a crash.  They are kept, with copies of their
- * bytes, until then; a group that is not committed changes nothing.
+ * Changes of several objects, and of keys of tables, which commit() makes all or none, also after a crash.  They are
+ * kept, with copies of their bytes, until then; a group that is not committed changes nothing.
  */
 class group {
-	const store *in;
-	std::vector<struct lsmem_op> ops;
-	std::vector<std::vector<std::byte>> data;
+	/* Of a key if it has a table, else of an object */
+	struct operation {
+		struct lsmem_op object;
+		struct lsm_item_op item;
+		std::vector<std::byte> key, data;
 
-	group &add(struct lsmem_op op, bytes from)
+		int result() const { return item.table ? item.result : object.result; }
+		made changed() const
+		{
+			return item.table ? made{ item.handle, item.version } : made{ object.handle, object.version };
+		}
+	};
+	const store *in;
+	std::vector<operation> operations;
+
+	static std::vector<std::byte> copy(bytes from)
 	{
 		const auto *first = static_cast<const std::byte *>(from.data());
 
-		data.emplace_back(first, first + from.size());
-		ops.push_back(op);
+		return { first, first + from.size() };
+	}
+	group &add(struct lsmem_op op, bytes from)
+	{
+		operations.push_back({ op, {}, {}, copy(from) });
 		return *this;
 	}
+	inline group &add(std::uint32_t op, const table &table, bytes key, bytes value, change how);
 public:
 	/* The store stays where it is until commit(). */
 	explicit group(const store &store) : in(&store) {}
@@ -416,8 +432,18 @@ public:
 		return add(lsm_op_check(handle, how.flags, how.version), { nullptr, 0 });
 	}
 
+	/*
+	 * Keys of tables of the store, which stay open until commit(); defined behind class table.  @how: new_key, old_key,
+	 * expect() or {}
+	 */
+	inline group &put(const table &table, bytes key, bytes value, change how = {});
+	/* The key must be there.  @how: expect() or {} */
+	inline group &remove(const table &table, bytes key, change how = {});
+	/* Changes nothing: the others are made only if the key is there, with expect() at that version, with new_key is not. */
+	inline group &check(const table &table, bytes key, change how = {});
+
 	struct committed {
-		std::vector<made> objects;	/* of each change, in order */
+		std::vector<made> objects;	/* of each change, in order; of a key: of its item, 0: there is none */
 		bool certain;			/* false: it was to be durable, and whether it is, is not known */
 	};
 
@@ -427,23 +453,20 @@ public:
 	 */
 	committed commit(change how = {})
 	{
-		std::vector<struct lsmem_op> made_ops = std::move(ops);
-		std::vector<std::vector<std::byte>> made_data = std::move(data);
+		std::vector<operation> all = std::move(operations);
 		committed done{ {}, true };
+		bool carried_out = true;
 		int ret;
 
-		ops.clear();
-		data.clear();
-		for (std::size_t i = 0; i < made_ops.size(); i++)
-			if (!made_data[i].empty())
-				made_ops[i].data = reinterpret_cast<std::uintptr_t>(made_data[i].data());
-		ret = lsm_vector(in->get(), made_ops.data(), made_ops.size(), how.flags | LSM_ATOMIC, nullptr);
-		if (ret)
-			fail(ret, made_ops);
-		for (const struct lsmem_op &op : made_ops) {
-			done.objects.push_back({ op.handle, op.version });
-			done.certain = done.certain && !op.result;
+		operations.clear();
+		ret = make(all, how.flags);
+		for (const operation &one : all) {
+			done.objects.push_back(one.changed());
+			carried_out = carried_out && !one.result();
 		}
+		if (ret && (ret != -ETIMEDOUT || !carried_out))
+			fail(ret, all);
+		done.certain = !ret;
 		return done;
 	}
 private:
@@ -453,15 +476,44 @@ private:
 		return from.size() < UINT32_MAX ? static_cast<std::uint32_t>(from.size()) : UINT32_MAX;
 	}
 
-	[[noreturn]] static void fail(int ret, const std::vector<struct lsmem_op> &failed_ops)
+	/* As lsm_table_group() */
+	int make(std::vector<operation> &all, unsigned int flags) const
 	{
-		error failed(-ret, "lsm_vector");
+		std::vector<struct lsmem_op> objects;
+		std::vector<struct lsm_item_op> items;
+		std::size_t object = 0, item = 0;
+		int ret;
 
-		for (std::size_t i = 0; i < failed_ops.size() && failed.operation < 0; i++)
-			if (failed_ops[i].result == ret)
+		for (operation &one : all) {
+			if (one.item.table) {
+				one.item.key = one.key.data();
+				one.item.value = one.data.data();
+				items.push_back(one.item);
+				continue;
+			}
+			if (!one.data.empty())
+				one.object.data = reinterpret_cast<std::uintptr_t>(one.data.data());
+			objects.push_back(one.object);
+		}
+		ret = lsm_table_group(in->get(), items.data(), items.size(), objects.data(), objects.size(), flags);
+		for (operation &one : all) {
+			if (one.item.table)
+				one.item = items[item++];
+			else
+				one.object = objects[object++];
+		}
+		return ret;
+	}
+
+	[[noreturn]] static void fail(int ret, const std::vector<operation> &failed_operations)
+	{
+		error failed(-ret, "lsm_table_group");
+
+		for (std::size_t i = 0; i < failed_operations.size() && failed.operation < 0; i++)
+			if (failed_operations[i].result() == ret)
 				failed.operation = static_cast<std::ptrdiff_t>(i);
 		if (ret == -EILSEQ && failed.operation >= 0)
-			failed.version = failed_ops[static_cast<std::size_t>(failed.operation)].version;
+			failed.version = failed_operations[static_cast<std::size_t>(failed.operation)].changed().version;
 		throw failed;
 	}
 };

@@ -218,5 +218,31 @@ public:
 	iterator end() const { return iterator(); }
 };
 
+inline group &group::add(std::uint32_t op, const table &table, bytes key, bytes value, change how)
+{
+	operation one = { {}, {}, copy(key), copy(value) };
+
+	one.item.table = table.get();
+	one.item.key_length = key.size();
+	one.item.length = value.size();
+	one.item.op = op;
+	one.item.flags = how.flags;
+	one.item.version = how.version;
+	operations.push_back(std::move(one));
+	return *this;
+}
+inline group &group::put(const table &table, bytes key, bytes value, change how)
+{
+	return add(LSM_ITEM_PUT, table, key, value, how);
+}
+inline group &group::remove(const table &table, bytes key, change how)
+{
+	return add(LSM_ITEM_REMOVE, table, key, { nullptr, 0 }, how);
+}
+inline group &group::check(const table &table, bytes key, change how)
+{
+	return add(LSM_ITEM_CHECK, table, key, { nullptr, 0 }, how);
+}
+
 } /* namespace lsmem */
 #endif /* _LSMEM_TABLE_HPP */

@@ -28,6 +28,9 @@
 
 mod error;
 mod group;
+mod large;
+mod region;
+mod scan;
 mod store;
 pub mod sys;
 mod table;
@@ -35,6 +38,9 @@ mod view;
 
 pub use error::{Error, Result};
 pub use group::{Committed, Group};
+pub use large::{Large, LargeObject, Swept};
+pub use region::{NewRegion, Region};
+pub use scan::{Plan, Row, Scan, Scanned};
 pub use store::{wait_active, Handle, Object, Objects, Open, Query, Stat, Store, Update};
 pub use table::{Item, Items, Put, Table, TableStat};
 pub use view::View;

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::fmt;
 use std::num::NonZeroU64;
+use std::ops::ControlFlow;
 use std::os::raw::c_uint;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::io::{AsRawFd, RawFd};
@@ -11,7 +12,9 @@ use std::ptr::{self, NonNull};
 use std::time::Duration;
 
 use crate::error::{check, check_version};
-use crate::{sys, Error, Group, Result, Table, View};
+use crate::{
+    scan, sys, Error, Group, Large, NewRegion, Region, Result, Row, Scan, Scanned, Swept, Table, View,
+};
 
 /// Bytes for the first try to read an object of unknown length.
 const FIRST_READ: usize = 4096;
@@ -21,6 +24,7 @@ const AHEAD: usize = 64;
 /// An object, by its number. It stays the same while the object lives, also after a restart; that of an object which was
 /// freed is never given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
 pub struct Handle(NonZeroU64);
 
 impl Handle {
@@ -385,6 +389,53 @@ impl Store {
     /// All objects, or those of a table id, in no order. One that is there from the first to the last is seen once.
     pub fn objects(&self, table: Option<u16>) -> Objects<'_> {
         Objects { store: self, table: table.map_or(-1, i32::from), cursor: 0, ahead: Vec::new(), over: false }
+    }
+
+    /// Makes a large object without bytes, of a table id. `part`: bytes of a part, 4096 .. 1048544; 0: 256 KiB. A write
+    /// copies what it leaves of the first and the last part that it changes. If durability is unknown, the error has the
+    /// handle.
+    pub fn create_large(&self, table: u16, part: u32) -> Result<Large<'_>> {
+        Large::create(self, table, part)
+    }
+
+    /// A large object, by its handle. If it is none, its calls fail (EBADMSG).
+    pub fn large(&self, handle: Handle) -> Large<'_> {
+        Large::new(self, handle)
+    }
+
+    /// Frees what writers of large objects of a table id that ended in the middle have left: to be called after a crash
+    /// of the host or of a writer. Others may read and write meanwhile.
+    pub fn sweep_large(&self, table: u16) -> Result<Swept> {
+        Large::sweep(self, table)
+    }
+
+    /// Makes a range of pages of so many bytes, all zeroes, and maps it. It is kept by [`Region::root`].
+    pub fn create_region(&self, length: u64, how: NewRegion) -> Result<Region> {
+        Region::create(self, length, how)
+    }
+
+    /// Opens and maps a range of pages, with at most `buffer` bytes of it in memory; 0: an eighth of the store's, or
+    /// as it is, if it is open already. EBADMSG: the object is no root of one.
+    pub fn region(&self, root: Handle, buffer: u64) -> Result<Region> {
+        Region::open(self, root, buffer)
+    }
+
+    /// Frees all objects of a range of pages. EBUSY: it is open or mapped.
+    pub fn remove_region(&self, root: Handle) -> Result<()> {
+        Region::remove(self, root)
+    }
+
+    /// Gives objects to a function, in batches of 1 to 256, in any order.
+    ///
+    /// The function is called by several threads at once, with their numbers, `0 ..` [`Scan::threads`]; it ends the
+    /// scan by `Break`. What it panics with, the caller does. With [`Plan::Log`](crate::Plan), which the scan may choose,
+    /// bytes are read in place: only when this has returned `Ok` is it certain that they were right. An error with
+    /// [`Error::is_revoked`]: what the function has computed is not to be used.
+    pub fn scan<F>(&self, what: &Scan<'_>, each: F) -> Result<Scanned>
+    where
+        F: Fn(usize, &[Row<'_>]) -> ControlFlow<()> + Sync,
+    {
+        scan::scan(self, what, &each)
     }
 
     /// What a root names; `None`: there is no such root.

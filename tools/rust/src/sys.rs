@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
-//! liblsmem.so.1 as it is: what lsmem.h declares of the calls that the crate uses.
+//! liblsmem.so.1 as it is: what lsmem.h declares of the calls that the crate uses, and mmap().
 //!
 //! The structures and constants are written by hand; tests/layouts.rs compares them with the header.
 
@@ -66,22 +66,32 @@ constants! {
     LSM_NO_WINDOWS: c_uint = 1 << 1;
     LSM_DURABLE: c_uint = 1 << 0;
     LSM_EXPECT: c_uint = 1 << 1;
-    LSM_ATOMIC: c_uint = 1 << 3;
     LSM_OLDER: c_uint = 1 << 14;
     LSM_NEWER: c_uint = 1 << 15;
     LSM_NEW: c_uint = 1 << 16;
     LSM_OLD: c_uint = 1 << 17;
+    LSM_ITEM_PUT: u32 = 1;
+    LSM_ITEM_REMOVE: u32 = 2;
+    LSM_ITEM_CHECK: u32 = 3;
     LSM_VIEW_PIECES: usize = 18;
     LSM_ROOT_NAME: usize = 255;
     LSM_KEY_MAX: usize = 65535;
+    LSM_SCAN_EXACT: u32 = 1 << 0;
+    LSM_PLANS_MAX: usize = 16;
     LSMEM_OBJECT_MAX: usize = 1 << 20;
     LSMEM_TABLES: u32 = 4096;
     LSMEM_OP_ALLOC: u32 = 1;
     LSMEM_OP_REPLACE: u32 = 3;
     LSMEM_OP_FREE: u32 = 4;
     LSMEM_OP_CHECK: u32 = 5;
+    LSM_PAGES_ATOMIC: c_uint = 1 << 3;
+    PROT_READ: c_int = 1;
+    PROT_WRITE: c_int = 2;
+    MAP_SHARED: c_int = 1;
     ENOENT: c_int = 2;
     EAGAIN: c_int = 11;
+    ENOMEM: c_int = 12;
+    EACCES: c_int = 13;
     EEXIST: c_int = 17;
     EINVAL: c_int = 22;
     EILSEQ: c_int = 84;
@@ -147,12 +157,94 @@ structures! {
         result: c_int,
         reserved: [u32; 3],
     }
+    struct lsm_item_op {
+        table: *mut lsm_table,
+        key: *const c_void,
+        key_length: usize,
+        value: *const c_void,
+        length: usize,
+        op: u32,
+        flags: u32,
+        version: u64,
+        handle: u64,
+        result: i32,
+        reserved: [u32; 5],
+    }
     #[derive(Default)]
     struct lsm_table_stat {
         items: u64,
         index_bytes: u64,
         evicted: u64,
         reserved: [u64; 5],
+    }
+    #[derive(Default)]
+    struct lsm_large {
+        version: u64,
+        length: u64,
+        part: u32,
+        table: u32,
+        reserved: [u64; 2],
+    }
+    #[derive(Default)]
+    struct lsm_large_report {
+        objects: u64,
+        parts: u64,
+        orphans: u64,
+        broken: u64,
+        unseen: u64,
+        reserved: [u64; 3],
+    }
+    struct lsm_row {
+        handle: u64,
+        version: u64,
+        data: *const c_void,
+        bytes: u32,
+        length: u32,
+        table: u32,
+        reserved: [u32; 3],
+    }
+    struct lsm_scan {
+        plan: u32,
+        flags: u32,
+        threads: u32,
+        prefix: u32,
+        one_table: u32,
+        table: u32,
+        length_min: u32,
+        length_max: u32,
+        version_min: u64,
+        version_max: u64,
+        index_first: u64,
+        index_end: u64,
+        handles: *const u64,
+        nr_handles: usize,
+        kept_max: u32,
+        time_ms: u32,
+        batch: Option<unsafe extern "C" fn(*mut c_void, c_uint, *const lsm_row, usize) -> c_int>,
+        progress: Option<unsafe extern "C" fn(*mut c_void, u64, u64)>,
+        context: *mut c_void,
+        reserved: [u64; 8],
+    }
+    #[derive(Default)]
+    struct lsm_explain {
+        plan: u32,
+        threads: u32,
+        objects: u64,
+        bytes: u64,
+        wanted: u64,
+        cold: u64,
+        cost_ns: [i64; LSM_PLANS_MAX],
+        reserved: [u64; 4],
+    }
+    #[derive(Default)]
+    struct lsm_scan_result {
+        explain: lsm_explain,
+        version: u64,
+        rows: u64,
+        copied: u64,
+        gone: u64,
+        cold: u64,
+        reserved: [u64; 4],
     }
     #[derive(Default)]
     struct lsmem_query {
@@ -272,8 +364,6 @@ extern "C" {
     pub fn lsm_view_begin(lsm: *mut lsm, handle: u64, view: *mut lsm_view) -> c_int;
     pub fn lsm_view_end(lsm: *mut lsm, view: *mut lsm_view) -> c_int;
     pub fn lsm_view_bound(lsm: *const lsm) -> c_int;
-    pub fn lsm_vector(lsm: *mut lsm, ops: *mut lsmem_op, nr: usize, flags: c_uint, done: *mut usize)
-        -> c_int;
     pub fn lsm_next(
         lsm: *mut lsm,
         table: c_int,
@@ -320,6 +410,14 @@ extern "C" {
     ) -> c_int;
     pub fn lsm_table_get_many(table: *mut lsm_table, gets: *mut lsm_get, nr: usize);
     pub fn lsm_table_put_many(table: *mut lsm_table, puts: *mut lsm_put, nr: usize, flags: c_uint) -> c_int;
+    pub fn lsm_table_group(
+        lsm: *mut lsm,
+        items: *mut lsm_item_op,
+        nr: usize,
+        ops: *mut lsmem_op,
+        nr_ops: usize,
+        flags: c_uint,
+    ) -> c_int;
     pub fn lsm_table_next(
         table: *mut lsm_table,
         cursor: *mut u64,
@@ -331,4 +429,49 @@ extern "C" {
     ) -> c_int;
     pub fn lsm_table_stat(table: *mut lsm_table, stat: *mut lsm_table_stat) -> c_int;
     pub fn lsm_table_evict(table: *mut lsm_table, bytes: usize, evicted: *mut u64) -> isize;
+
+    pub fn lsm_large_create(lsm: *mut lsm, part: u32, flags: c_uint, handle: *mut u64) -> c_int;
+    pub fn lsm_large_read(
+        lsm: *mut lsm,
+        handle: u64,
+        data: *mut c_void,
+        length: usize,
+        offset: u64,
+        large: *mut lsm_large,
+    ) -> isize;
+    pub fn lsm_large_write(
+        lsm: *mut lsm,
+        handle: u64,
+        data: *const c_void,
+        length: usize,
+        offset: u64,
+        flags: c_uint,
+        version: *mut u64,
+    ) -> c_int;
+    pub fn lsm_large_append(
+        lsm: *mut lsm,
+        handle: u64,
+        data: *const c_void,
+        length: usize,
+        flags: c_uint,
+        offset: *mut u64,
+        version: *mut u64,
+    ) -> c_int;
+    pub fn lsm_large_free(lsm: *mut lsm, handle: u64, flags: c_uint, version: *mut u64) -> c_int;
+    pub fn lsm_large_sweep(lsm: *mut lsm, table: u32, report: *mut lsm_large_report) -> c_int;
+
+    pub fn lsm_pages_create(lsm: *mut lsm, length: u64, buffer: u64, flags: c_uint, root: *mut u64) -> c_int;
+    pub fn lsm_pages_open(lsm: *mut lsm, root: u64, buffer: u64) -> c_int;
+    pub fn lsm_pages_remove(lsm: *mut lsm, root: u64) -> c_int;
+    pub fn mmap(
+        address: *mut c_void,
+        length: usize,
+        protection: c_int,
+        flags: c_int,
+        fd: c_int,
+        offset: i64,
+    ) -> *mut c_void;
+    pub fn munmap(address: *mut c_void, length: usize) -> c_int;
+
+    pub fn lsm_scan(lsm: *mut lsm, scan: *const lsm_scan, result: *mut lsm_scan_result) -> c_int;
 }

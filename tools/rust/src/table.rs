@@ -28,8 +28,8 @@ pub struct Item {
 /// How a value is put: not durable and in any case, unless said otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Put {
-    flags: c_uint,
-    version: u64,
+    pub(crate) flags: c_uint,
+    pub(crate) version: u64,
 }
 
 impl Put {
@@ -105,6 +105,10 @@ impl<'store> Table<'store> {
         NonNull::new(raw)
             .map(|raw| Table { raw, store: std::marker::PhantomData })
             .ok_or_else(|| Error::new(sys::EINVAL, "lsm_table_open"))
+    }
+
+    pub(crate) fn raw(&self) -> *mut sys::lsm_table {
+        self.raw.as_ptr()
     }
 
     /// Copies the value of a key to `to`. Returns how much of it, and how long it is; `None`: there is no such key.

@@ -36,7 +36,7 @@ fn c_program(name: &str, text: &str) -> Result<String, String> {
 }
 
 const HEAD: &str = "#include <errno.h>\n#include <stddef.h>\n#include <stdio.h>\n\
-                    #include <lsmem/lsmem_format.h>\n#include \"lsmem.h\"\n";
+                    #include <sys/mman.h>\n#include <lsmem/lsmem_format.h>\n#include \"lsmem.h\"\n";
 
 /// What is wanted, by the expression of C that has it.
 fn wanted() -> BTreeMap<String, i64> {
@@ -85,6 +85,7 @@ fn c_type(rust: &str) -> String {
         "isize" => "ssize_t".into(),
         "u32" => "uint32_t".into(),
         "u64" => "uint64_t".into(),
+        "i64" => "int64_t".into(),
         _ => format!("struct {rust}"),
     }
 }
@@ -142,5 +143,7 @@ fn threads_share_what_they_may() {
     share::<lsmem::Store>();
     share::<lsmem::Table<'_>>();
     share::<lsmem::View<'_>>();
+    share::<lsmem::Group<'_, '_>>();
+    share::<lsmem::Region>();
     share::<lsmem::Error>();
 }

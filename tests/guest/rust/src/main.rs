@@ -5,17 +5,28 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::fs;
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lsmem::{Error, Handle, Open, Put, Result, Store, Table, Update};
+use lsmem::{
+    Error, Group, Handle, LargeObject, NewRegion, Open, Plan, Put, Result, Scan, Scanned, Store, Table,
+    Update,
+};
 
 const ENOENT: i32 = 2;
 const EAGAIN: i32 = 11;
+const EACCES: i32 = 13;
+const EBUSY: i32 = 16;
 const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
+const EBADMSG: i32 = 74;
+const EILSEQ: i32 = 84;
 const EOPNOTSUPP: i32 = 95;
 const STEPS: u32 = 4000;
 const WRITES: u32 = 3000;
@@ -385,6 +396,102 @@ fn test_groups(tap: &mut Tap, store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// Groups with keys of two tables.
+fn test_groups_of_keys(tap: &mut Tap, store: &Store, path: &str) -> Result<()> {
+    let (here, there) = (store.table(6)?, store.table(7)?);
+    let (object, _) = store.alloc(b"object")?;
+    let old = here.put(b"old", b"1", Put::default())?;
+    let other = there.put(b"other", b"2", Put::default())?;
+    here.put(b"goes", b"3", Put::default())?;
+    let all = || -> Result<Vec<Option<Vec<u8>>>> {
+        let keys = [(&here, "old"), (&here, "goes"), (&here, "none"), (&there, "new"), (&there, "other")];
+        let mut all: Vec<_> = keys
+            .into_iter()
+            .map(|(table, key)| Ok(table.get(key.as_bytes())?.map(|item| item.value)))
+            .collect::<Result<_>>()?;
+        all.push(Some(store.read(object)?));
+        Ok(all)
+    };
+    let texts = |texts: [&str; 6]| -> Vec<Option<Vec<u8>>> {
+        texts.iter().map(|text| (*text != "-").then(|| text.as_bytes().to_vec())).collect()
+    };
+
+    let made = store
+        .group()
+        .put(&here, b"old", b"10", Put::default().version(old))
+        .replace(object, b"changed", None)
+        .put(&there, b"new", b"", Put::default().new_key())
+        .remove(&here, b"goes", None)
+        .check_key(&there, b"other", Some(other))
+        .check_absent(&there, b"none")
+        .commit(false)?;
+    let right = texts(["10", "-", "-", "", "2", "changed"]);
+    tap.is("a group changes keys of two tables, and an object", all()?, right.clone());
+    let item =
+        |table: &Table<'_>, key: &[u8]| table.get(key).unwrap().map(|item| (item.handle, item.version));
+    tap.is("and says which object that is", made.objects, vec![(object, store.object(object)?.version)]);
+    tap.is(
+        "and which items those are",
+        [0, 1, 3, 4].map(|which| made.keys[which]),
+        [item(&here, b"old"), item(&there, b"new"), item(&there, b"other"), None],
+    );
+    tap.ok("and the one that is gone", made.certain && made.keys.len() == 5 && made.keys[2].is_some());
+
+    let versions = (item(&here, b"old").map(|found| found.1), store.object(object)?.version);
+    let mut fails = |name: &str, group: Group<'_, '_>, errno: i32, version: Option<u64>, operation: usize| {
+        let error = group.commit(false).unwrap_err();
+        tap.is(name, (error.errno(), error.version(), error.operation()), (errno, version, Some(operation)));
+        tap.is("so nothing has changed", all().unwrap(), right.clone());
+    };
+    let group = || store.group().replace(object, b"x", None).put(&there, b"other", b"x", Put::default());
+    fails(
+        "another version of a key",
+        group().put(&here, b"old", b"x", Put::default().version(old)),
+        EILSEQ,
+        versions.0,
+        2,
+    );
+    fails(
+        "another version of an object",
+        store.group().put(&here, b"none", b"x", Put::default()).free(object, Some(old)),
+        EILSEQ,
+        Some(versions.1),
+        1,
+    );
+    fails(
+        "a key that is there",
+        group().put(&there, b"new", b"x", Put::default().new_key()),
+        EEXIST,
+        None,
+        2,
+    );
+    fails("a check that one is not there", group().check_absent(&here, b"old"), EEXIST, None, 2);
+    fails("a key that is not there", group().remove(&there, b"none", None), ENOENT, None, 2);
+    fails("a check that one is there", group().check_key(&here, b"none", None), ENOENT, None, 2);
+    fails(
+        "another version of one to be removed",
+        group().remove(&here, b"old", Some(old)),
+        EILSEQ,
+        versions.0,
+        2,
+    );
+    fails("one that is checked", group().check_key(&here, b"old", Some(old)), EILSEQ, versions.0, 2);
+    fails("a key twice", group().check_key(&there, b"other", None), EINVAL, None, 2);
+    let second = Store::open(path)?;
+    let foreign = second.table(6)?;
+    fails("a table of another store", group().remove(&foreign, b"old", None), EINVAL, None, 2);
+    tap.fails("durable, in a volatile store", group().commit(true), EOPNOTSUPP);
+    store
+        .group()
+        .remove(&here, b"old", versions.0)
+        .remove(&there, b"new", None)
+        .remove(&there, b"other", None)
+        .free(object, None)
+        .commit(false)?;
+    tap.is("none is left", here.stat()?.items + there.stat()?.items, 0);
+    Ok(())
+}
+
 fn test_roots(tap: &mut Tap, store: &Store) -> Result<()> {
     let (handle, _) = store.alloc(b"tree")?;
     let (other, _) = store.alloc(b"other")?;
@@ -409,6 +516,218 @@ fn test_roots(tap: &mut Tap, store: &Store) -> Result<()> {
     tap.fails("a name with a zero", store.set_root("a\0b", Some(handle), false), EINVAL);
     store.free(handle, Update::default())?;
     store.free(other, Update::default()).map(|_| ())
+}
+
+fn test_large(tap: &mut Tap, store: &Store, random: &mut Random) -> Result<()> {
+    const PART: u32 = 4096;
+    let made = store.create_large(11, PART)?;
+    let large = store.large(made.handle());
+    let (mut model, mut version) = (Vec::new(), made.object()?.version);
+    let same = |model: &Vec<u8>, version| -> Result<bool> {
+        let mut bytes = vec![0; model.len() + 1];
+        let (copied, object) = large.read_into(&mut bytes, 0)?;
+        let wanted = LargeObject { version, length: model.len() as u64, part: PART, table: 11 };
+        Ok(bytes[..copied] == *model && object == wanted && large.object()? == wanted)
+    };
+    let mut right = same(&model, version)?;
+    for step in 0..STEPS / 10 {
+        let data = random.bytes(20_000);
+        let expected = (step % 2 == 0).then_some(version);
+        let before = version;
+        // Anywhere, or at the end: what lies behind that becomes zeroes.
+        let from = if random.below(2) == 0 { 0 } else { model.len().saturating_sub(10_000) };
+        let offset = from + random.below((model.len() - from) as u64 + 10_000) as usize;
+        if random.below(4) == 0 || model.len() > 2_000_000 {
+            let part = &data[..data.len().min(100)];
+            let (at, now) = large.append(part, expected)?;
+            right &= at == model.len() as u64;
+            model.extend_from_slice(part);
+            version = now;
+        } else {
+            version = large.write(&data, offset as u64, expected)?;
+            model.resize(model.len().max(offset + data.len()), 0);
+            model[offset..offset + data.len()].copy_from_slice(&data);
+        }
+        right &= version > before;
+        if step % 16 == 0 {
+            right &= same(&model, version)?;
+        }
+    }
+    tap.ok("a large object, written at random", right && same(&model, version)? && model.len() > 1 << 20);
+    let mut part = [0; 1000];
+    let (copied, _) = large.read_into(&mut part, 5000)?;
+    tap.ok("a part of it", copied == 1000 && part[..] == model[5000..6000]);
+    tap.fails("behind its end", large.read_into(&mut part, model.len() as u64 + 1), EINVAL);
+    for (name, failed) in [
+        ("a write to another version", large.write(b"x", 0, Some(version - 1))),
+        ("an append to it", large.append(b"x", Some(version - 1)).map(|(_, version)| version)),
+        ("another version is not freed", large.free(Some(version - 1))),
+    ] {
+        let error = failed.unwrap_err();
+        tap.is(name, (error.is_unexpected(), error.version()), (true, Some(version)));
+    }
+    tap.ok("and nothing has changed", same(&model, version)?);
+    tap.fails("no bytes", large.write(b"", 0, None), EINVAL);
+    tap.fails("parts that are too small", store.create_large(11, PART - 1), EINVAL);
+    let (plain, _) = store.alloc_in(12, b"plain", false)?;
+    tap.fails("an object that is no large one", store.large(plain).object(), EBADMSG);
+    store.free(plain, Update::default())?;
+
+    let swept = store.sweep_large(11)?;
+    tap.is("nothing to be swept", (swept.objects, swept.orphans, swept.broken), (1, 0, 0));
+    // What a writer that ends before it has freed the parts leaves
+    store.free(large.handle(), Update::default())?;
+    let swept = store.sweep_large(11)?;
+    tap.is("parts of none are swept", (swept.objects, swept.parts), (0, 0));
+    tap.ok("all of them", swept.orphans > 0 && store.objects(Some(11)).next().is_none());
+    let large = store.create_large(11, 0)?;
+    large.write(&model, 0, None)?;
+    large.free(None)?;
+    tap.ok("one that is freed", large.object().unwrap_err().is_not_found());
+    tap.ok("leaves nothing", store.objects(Some(11)).next().is_none());
+    Ok(())
+}
+
+fn test_regions(tap: &mut Tap, store: &Store, path: &str) -> Result<()> {
+    const PAGE: usize = 4096;
+    const PAGES: usize = 1024;
+    let made = NewRegion::default().table(13).atomic().buffer(1 << 20);
+    let mut region = store.create_region((PAGES * PAGE) as u64, made)?;
+    let root = region.root();
+    tap.is("a region", region.length(), PAGES * PAGE);
+    // SAFETY: here and below, only this thread uses the range.
+    let bytes = unsafe { region.bytes_mut()? };
+    tap.ok("is zeroes", bytes.iter().all(|byte| *byte == 0));
+    bytes.chunks_mut(PAGE).enumerate().for_each(|(i, page)| page.fill(i as u8));
+    region.sync()?;
+    let objects = store.objects(Some(13)).count();
+    tap.is("a page that is written to is an object", objects, PAGES);
+    let mut part = [0; 4];
+    region.file().read_exact_at(&mut part, (5 * PAGE - 2) as u64).expect("a file");
+    tap.is("the file has what was written to the mapping", part, [4, 4, 5, 5]);
+    region.file().write_all_at(b"file", (7 * PAGE) as u64).expect("a file");
+    tap.is(
+        "and the mapping what was written to the file",
+        unsafe { &region.bytes()[7 * PAGE..][..4] },
+        b"file",
+    );
+    tap.fails("a region in use is not removed", store.remove_region(root), EBUSY);
+    drop(region);
+
+    let reader = Open::default().read_only().open(path)?;
+    let mut region = reader.region(root, 0)?;
+    drop(reader);
+    let right = unsafe { region.bytes() }.chunks(PAGE).enumerate().all(|(i, page)| {
+        let (begin, rest) = page.split_at(4);
+        rest.iter().all(|byte| *byte == i as u8)
+            && if i == 7 { begin == b"file" } else { begin == &rest[..4] }
+    });
+    tap.ok("another client has all of it, also without its store", right && region.root() == root);
+    tap.fails("but does not write, if it reads", unsafe { region.bytes_mut() }, EACCES);
+    drop(region);
+
+    let region = store.region(root, 0)?;
+    unsafe { region.as_ptr().add(9).write(77) };
+    let mut byte = [0];
+    region.file().read_exact_at(&mut byte, 9).expect("a file");
+    tap.is("a pointer", byte, [77]);
+    drop(region);
+    store.remove_region(root)?;
+    tap.ok("one that is removed", store.region(root, 0).unwrap_err().is_not_found());
+    tap.ok("leaves nothing", store.objects(Some(13)).next().is_none());
+    tap.fails("a region that cannot be mapped", store.create_region(0, NewRegion::default()), EINVAL);
+    tap.is("is not made", store.objects(None).count(), 0);
+    let (plain, _) = store.alloc(b"plain")?;
+    tap.fails("an object that is no root", store.region(plain, 0), EBADMSG);
+    store.free(plain, Update::default()).map(|_| ())
+}
+
+/// Objects, by handle and version.
+type Model = BTreeMap<(Handle, u64), Vec<u8>>;
+
+fn test_scans(tap: &mut Tap, store: &Store) -> Result<()> {
+    const OBJECTS: u64 = 5000;
+    let mut model = Model::new();
+    for i in 0..OBJECTS {
+        let data = [&i.to_le_bytes()[..], &vec![i as u8; i as usize % 500]].concat();
+        model.insert(store.alloc_in(3, &data, false)?, data);
+    }
+    let handles: Vec<Handle> = model.keys().map(|(handle, _)| *handle).collect();
+    let (first, _) = store.alloc(b"another table")?;
+
+    let scan = |what: &Scan<'_>| -> Result<(Model, Scanned)> {
+        let found = Mutex::new(Model::new());
+        let scanned = store.scan(what, |_, rows| {
+            let mut found = found.lock().unwrap();
+            for row in rows {
+                let (handle, object) = (row.handle().unwrap(), row.object());
+                // SAFETY: the scan has lasted for a moment.
+                assert!(row.copy() == unsafe { row.bytes() } && row.available() == object.length as usize);
+                found.insert((handle, object.version), row.copy());
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok((found.into_inner().unwrap(), scanned))
+    };
+    for plan in [Plan::Table, Plan::Log, Plan::Lookup, Plan::Sorted] {
+        let what = Scan::default().plan(plan).table(3).threads(2);
+        let (found, scanned) = scan(&what.handles(&handles))?;
+        tap.ok(
+            &format!("a scan by {plan:?} gives all objects of a table"),
+            found == model && scanned.rows == OBJECTS && scanned.plan == Some(plan) && !scanned.stopped,
+        );
+    }
+    let (found, scanned) = scan(&Scan::default().exact())?;
+    tap.ok(
+        "an exact scan gives all objects, with a version",
+        found.len() as u64 == OBJECTS + 1 && scanned.plan == Some(Plan::Log) && scanned.version > 0,
+    );
+    let some = [handles[0], first, handles[9]];
+    let (found, scanned) = scan(&Scan::default().handles(&some))?;
+    tap.is("a list", (found.len(), scanned.rows, scanned.gone), (3, 3, 0));
+    let (found, _) = scan(&Scan::default().handles(&[]))?;
+    tap.is("a list of none", found.len(), 0);
+    let version = model.keys().map(|(_, version)| *version).max().unwrap() - 10;
+    for (name, what, wanted) in [
+        ("lengths", Scan::default().lengths(50, 99), (50..100, 0..u64::MAX)),
+        ("least versions", Scan::default().versions(version, 0), (0..usize::MAX, version..u64::MAX)),
+        ("largest versions", Scan::default().versions(0, version), (0..usize::MAX, 0..version + 1)),
+    ] {
+        let right =
+            model.iter().filter(|(key, data)| wanted.0.contains(&data.len()) && wanted.1.contains(&key.1));
+        tap.ok(name, scan(&what.table(3))?.0.iter().eq(right));
+    }
+
+    let (sum, threads) = (AtomicU64::new(0), AtomicU64::new(0));
+    store.scan(&Scan::default().table(3).prefix(8).threads(2), |thread, rows| {
+        for row in rows {
+            let (mut number, mut rest) = ([0; 8], [0; 8]);
+            assert_eq!((row.available(), row.copy_to(0, &mut number), row.copy_to(5, &mut rest)), (8, 8, 3));
+            assert_eq!((&rest[..3], row.copy_to(9, &mut [0])), (&number[5..], 0));
+            sum.fetch_add(u64::from_le_bytes(number), Ordering::Relaxed);
+        }
+        threads.fetch_or(1 << thread, Ordering::Relaxed);
+        ControlFlow::Continue(())
+    })?;
+    tap.is("a prefix of each object", sum.into_inner(), OBJECTS * (OBJECTS - 1) / 2);
+    tap.ok("by threads with numbers", (1..4).contains(&threads.into_inner()));
+
+    let batches = AtomicU64::new(0);
+    let scanned = store.scan(&Scan::default().threads(1), |_, _| {
+        batches.fetch_add(1, Ordering::Relaxed);
+        ControlFlow::Break(())
+    })?;
+    tap.is("a scan that is ended", (scanned.stopped, batches.into_inner()), (true, 1));
+    let panicked = panic::catch_unwind(AssertUnwindSafe(|| {
+        store.scan(&Scan::default(), |_, _| panic::resume_unwind(Box::new(42)))
+    }));
+    tap.is("a panic in a scan is the caller's", panicked.unwrap_err().downcast_ref(), Some(&42));
+    tap.fails("a plan that needs a list", scan(&Scan::default().plan(Plan::Lookup)), EINVAL);
+    tap.fails("too many threads", scan(&Scan::default().threads(65)), EINVAL);
+    for handle in handles {
+        store.free(handle, Update::default())?;
+    }
+    store.free(first, Update::default()).map(|_| ())
 }
 
 /// Threads read one object while another replaces it: each sees bytes of one version.
@@ -461,8 +780,12 @@ fn run(tap: &mut Tap, name: &str, seed: u64) -> Result<()> {
     tap.ok("objects, changed at random", objects_right(&store, &mut Random(seed))?);
     tap.ok("readers see whole objects", whole_for_all(&store)?);
     test_groups(tap, &store)?;
+    test_groups_of_keys(tap, &store, &path)?;
     test_roots(tap, &store)?;
     test_tables(tap, &store, seed)?;
+    test_scans(tap, &store)?;
+    test_large(tap, &store, &mut Random(seed))?;
+    test_regions(tap, &store, &path)?;
     test_views(tap, &store, &format!("/sys/class/lsmem/{name}/limits/view_ms"))?;
     test_example(tap, &path);
     tap.is("no object is left", store.objects(None).count(), 0);
