@@ -286,7 +286,8 @@ static int load_read(struct recover *r, struct recover_segment *seg)
 /*
  * Add a tombstone for each winner of the segment that was not found, after @blob bytes of the
  * buffer: otherwise older versions would come back when the damaged segment has been cleaned. They
- * fit, since no entry is smaller. Return: bytes of the buffer that are in use.
+ * fit, since no entry is smaller, unless the directory lies. Return: bytes of the buffer that are in
+ * use.
  */
 static uint32_t load_bury(struct recover *r, uint32_t nr, uint32_t blob)
 {
@@ -299,10 +300,16 @@ static uint32_t load_bury(struct recover *r, uint32_t nr, uint32_t blob)
 
 		if (winner->segment != nr + 1)
 			continue;
+		if (blob + LSMEM_LONG_BYTES > seg->cut) {
+			recover_damage(r, "segment %llu (frame %u): its directory lists more than it can hold",
+				       (unsigned long long)seg->item.segment, seg->frame);
+			break;
+		}
 		tombstone = lsmem_entry_make(LSMEM_TYPE_TOMBSTONE, r->max_segment + 1,
 					     lsmem_handle_make(index, winner->generation),
 					     winner->version + 1, 0,
-					     LSMEM_LISTING_GET(winner->meta, TABLE), 0);
+					     LSMEM_LISTING_GET(winner->meta, TABLE),
+					     LSMEM_LISTING_GET(winner->meta, HOME) * LSMEM_ALIGN);
 		tombstone.crc = __cpu_to_le32(lsmem_entry_crc(&tombstone, ~0u, seg->salt));
 		memcpy(r->buffer + blob, &tombstone, LSMEM_LONG_BYTES);
 		blob += LSMEM_LONG_BYTES;

@@ -299,6 +299,7 @@ static int env_load(void *context, uint64_t segment, uint32_t generation, uint32
 	struct attempt *a = context;
 	const struct lsmem_super *super = recover_super(a->r);
 	uint32_t salt = lsmem_segment_salt(super->uuid, segment, generation), at, end = 0;
+	bool buried = false;
 
 	if (segment <= a->last_segment || !length || length > sealed ||
 	    sealed > LSMEM_SEGMENT_BYTES - 2 * LSMEM_BLOCK)
@@ -317,6 +318,10 @@ static int env_load(void *context, uint64_t segment, uint32_t generation, uint32
 				  (unsigned long long)segment);
 		/* An entry names only the block of its place: this is the first that it can be. */
 		home = lsmem_entry_home(entry) * LSMEM_BLOCK;
+		/* Those in place of lost entries come last. */
+		buried |= a->damages && lsmem_entry_type(entry) == LSMEM_TYPE_TOMBSTONE && home < end;
+		if (buried)
+			end = 0;
 		if (home < end && home + LSMEM_BLOCK > end)
 			home = end;
 		home = lsmem_entry_start(home);

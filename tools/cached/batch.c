@@ -28,6 +28,7 @@ struct entry {
  * @nr_gets: of @gets
  * @nr_puts: of @puts
  * @nr_metas: of @metas
+ * @changed: an mg of this flush has changed its item: what was read before it is not used any more
  * @entries: in order
  * @gets: of them
  * @puts: likewise
@@ -40,6 +41,7 @@ struct cached_batch {
 	unsigned int nr_gets;
 	unsigned int nr_puts;
 	unsigned int nr_metas;
+	bool changed;
 	struct entry entries[ENTRIES];
 	struct lsm_get gets[BATCH_OPS];
 	struct lsm_put puts[BATCH_OPS];
@@ -177,7 +179,7 @@ static void got(struct cached_worker *worker, struct entry *entry, struct lsm_ge
 	struct cached_connection *connection = entry->connection;
 	const struct cached_meta *meta = entry->kind == BATCH_META_GET ? &worker->batch->metas[entry->meta] : NULL;
 	struct cached_view view;
-	bool found;
+	bool found, before;
 
 	worker->counters.cmd_get++;
 	found = !item_is_absent(worker, get->result) && get->result >= (ssize_t)sizeof(view.header);
@@ -188,8 +190,8 @@ static void got(struct cached_worker *worker, struct entry *entry, struct lsm_ge
 		view.item = get->item;
 		found = item_is_live(&view.header);
 	}
-	/* It is large, or has to be removed */
-	if (get->result >= 0 && (get->item.length > SLOT_BYTES || !found))
+	/* It is large, or has to be removed, or may have changed */
+	if (get->result >= 0 && (get->item.length > SLOT_BYTES || !found || worker->batch->changed))
 		found = item_read(worker, get->key, get->key_length, &view);
 	if (worker->failed)
 		return;
@@ -198,7 +200,11 @@ static void got(struct cached_worker *worker, struct entry *entry, struct lsm_ge
 	else
 		worker->counters.get_misses++;
 	if (meta) {
+		before = worker->changed;
+		worker->changed = false;
 		meta_got(connection, meta, found ? &view : NULL);
+		worker->batch->changed |= worker->changed;
+		worker->changed |= before;
 		return;
 	}
 	if (!found)
@@ -273,4 +279,5 @@ void batch_flush(struct cached_worker *worker)
 		}
 	}
 	batch->nr = batch->nr_gets = batch->nr_puts = batch->nr_metas = 0;
+	batch->changed = false;
 }
