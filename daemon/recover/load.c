@@ -338,7 +338,7 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 	struct load load = {
 		.walk = { .salt = seg->salt, .end = seg->cut }, .entries = ~0u, .directory = ~0u,
 	};
-	uint32_t blob = 0, found = 0, kept = 0, i;
+	uint32_t blob = 0, found = 0, kept = 0, end, i;
 	int ret;
 
 	ret = load_read(r, seg);
@@ -377,8 +377,9 @@ int recover_load(struct recover *r, uint32_t nr, uint64_t oldest)
 		return 0;
 	seg->damaged = seg->closed && (load.damaged || found != seg->winners);
 	if (found != seg->winners && !r->check && RULE(BURY)) {
-		kept += seg->winners - found;
-		blob = load_bury(r, nr, blob);
+		end = load_bury(r, nr, blob);
+		kept += (end - blob) / LSMEM_LONG_BYTES;
+		blob = end;
 	}
 	seg->winners = kept;
 	if (!r->env.load)

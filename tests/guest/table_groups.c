@@ -584,7 +584,7 @@ TEST_F_TIMEOUT(keys, killed, 300)
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
 		ASSERT_TRUE(WIFSIGNALED(status));
-		/* Until nobody is faster, for a while. */
+		/* Until no other client is faster, for a while. */
 		end = now_ms() + 100;
 		do {
 			ret = audit(lsm, self->tables, &sum);

@@ -424,6 +424,17 @@ static struct sim *damage_begin(uint32_t groups, uint64_t *segment)
 	return sim;
 }
 
+/* The segment is closed, a digest says so, and the power fails. */
+static void damage_closed(struct sim *sim)
+{
+	model_roll(sim->model, 1);
+	sim_settle(sim);
+	core_tick(sim->core);
+	sim_issue(sim);
+	sim_settle(sim);
+	sim_cut(sim, DISK_CUT_DROP);
+}
+
 /* The power fails, and a block is destroyed: recovery must report the segment by its id. */
 static bool damage_end(struct sim *sim, uint64_t segment, uint64_t block, bool has_item)
 {
@@ -601,12 +612,7 @@ bool litmus_lost_closed(void)
 		model_put(sim->model, 0, 1, 50);
 		sim_settle(sim);
 		bit = n < 3 ? bit : 8 * (LSMEM_BLOCK + seg->entries[entry].at + places[n - 3]);
-		model_roll(sim->model, 1);
-		sim_settle(sim);
-		core_tick(sim->core);
-		sim_issue(sim);
-		sim_settle(sim);
-		sim_cut(sim, DISK_CUT_DROP);
+		damage_closed(sim);
 		where = lit_frame(sim, segment, &item);
 		ok = where && item.state == LSMEM_ITEM_CLOSED && !sim->error[0] &&
 		     lit_recover(sim, false, true, NULL) == 0;
@@ -685,12 +691,7 @@ bool litmus_lost_buried(void)
 	while (seg->entries[lost].version != version)
 		lost++;
 	where = LSMEM_BLOCK + seg->entries[lost].at + LSMEM_LONG_BYTES + 100;
-	model_roll(sim->model, 1);
-	sim_settle(sim);
-	core_tick(sim->core);
-	sim_issue(sim);
-	sim_settle(sim);
-	sim_cut(sim, DISK_CUT_DROP);
+	damage_closed(sim);
 	disk_flip(sim->disk, lit_frame(sim, segment, NULL) + where / LSMEM_BLOCK * LSMEM_BLOCK,
 		  8 * (uint32_t)(where % LSMEM_BLOCK));
 	ok = !sim->error[0] && lit_recover(sim, false, false, NULL) == -ENODATA;
