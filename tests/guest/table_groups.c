@@ -439,6 +439,21 @@ static int find(struct lsm_table **tables, uint32_t number, struct place *place)
 	return ret >= (ssize_t)SHORTEST && place->account.number == number ? 0 : -EUCLEAN;
 }
 
+/* Puts all accounts, and makes the token that each transfer replaces. */
+static int open_accounts(struct lsm *lsm, struct lsm_table **tables, uint64_t *token)
+{
+	struct account account = { .amount = AMOUNT };
+	char key[32];
+	int ret;
+
+	ret = lsm_alloc(lsm, "token", 5, LSM_TABLE(1), token, NULL);
+	for (; !ret && account.number < ACCOUNTS; account.number++) {
+		sprintf(key, "account %u", account.number);
+		ret = lsm_table_put(tables[account.number % TABLES], key, strlen(key), &account, SHORTEST, LSM_NEW, NULL);
+	}
+	return ret;
+}
+
 static struct lsm_item_op place_op(struct lsm_table *table, const struct place *place, uint32_t op, uint32_t flags)
 {
 	struct lsm_item_op item = item_op(table, op, place->key, NULL, flags, place->item.version);
@@ -549,6 +564,47 @@ static int list(struct lsm_table **tables, int64_t *sum, uint32_t *nr)
 	return ret;
 }
 
+/*
+ * A client dies between the change of its group in the store and that in the index: each key is found where the group
+ * has put it, without another client that changes one.
+ */
+TEST_F_TIMEOUT(keys, found_after_death, 300)
+{
+	struct bank *bank = mmap(NULL, sizeof(*bank), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint32_t rounds = (uint32_t)test_scaled(150), round, i;
+	uint64_t random = test_seed, token, turns;
+	struct lsm *lsm = self->store.lsm;
+	int64_t sum;
+	pid_t pid;
+	int status;
+
+	ASSERT_TRUE(bank != MAP_FAILED);
+	ASSERT_EQ(0, open_accounts(lsm, self->tables, &token));
+	for (round = 0; round < (rounds < 20 ? 20 : rounds); round++) {
+		pid = fork();
+		if (!pid)
+			child(self->store.path, bank, token, true, test_seed + round + 1);
+		ASSERT_GT(pid, 0);
+		turns = bank->turns + 1 + random_below(&random, 20);
+		while (bank->turns < turns && !waitpid(pid, &status, WNOHANG))
+			sched_yield();
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		ASSERT_TRUE(WIFSIGNALED(status));
+		ASSERT_EQ(0, bank->error);
+		for (i = 0; i < ACCOUNTS; i++) {
+			struct place place;
+
+			ASSERT_EQ(0, find(self->tables, i, &place)) {
+				TH_LOG("account %u after %u kills", i, round + 1);
+			}
+		}
+		ASSERT_EQ(0, audit(lsm, self->tables, &sum));
+		ASSERT_EQ((int64_t)ACCOUNTS * AMOUNT, sum);
+	}
+	munmap(bank, sizeof(*bank));
+}
+
 TEST_F_TIMEOUT(keys, killed, 300)
 {
 	struct bank *bank = mmap(NULL, sizeof(*bank), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -556,19 +612,12 @@ TEST_F_TIMEOUT(keys, killed, 300)
 	uint64_t random = test_seed, token, turns, end;
 	struct lsm *lsm = self->store.lsm;
 	struct lsm_table_stat stats[TABLES];
-	struct place place = { };
 	pid_t steady, pid;
 	int64_t sum;
 	int status, ret;
 
 	ASSERT_TRUE(bank != MAP_FAILED);
-	ASSERT_EQ(0, lsm_alloc(lsm, "token", 5, LSM_TABLE(1), &token, NULL));
-	for (i = 0; i < ACCOUNTS; i++) {
-		place.account = (struct account){ .amount = AMOUNT, .number = i };
-		sprintf(place.key, "account %u", i);
-		ASSERT_EQ(0, lsm_table_put(self->tables[i % TABLES], place.key, strlen(place.key), &place.account,
-					   SHORTEST, LSM_NEW, NULL));
-	}
+	ASSERT_EQ(0, open_accounts(lsm, self->tables, &token));
 	steady = fork();
 	if (!steady)
 		child(self->store.path, bank, token, false, test_seed);

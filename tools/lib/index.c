@@ -280,6 +280,36 @@ void lsm_index_unlock(struct lsm_index *index, uint32_t stripe)
 }
 
 /**
+ * lsm_index_settle() - wait until who holds a stripe now has given it back, or is dead and the stripe made anew
+ * @index: index
+ * @stripe: its number; this thread does not hold it
+ *
+ * Return: 0; as lsm_index_lock(); -ETIMEDOUT: @index is not writable, and its owner has died.
+ */
+int lsm_index_settle(struct lsm_index *index, uint32_t stripe)
+{
+	const _Atomic uint64_t *lock = &index->stripes[stripe].lock;
+	int64_t end = lsm_now_ns() + LOCK_SECONDS * 1000000000ll;
+	uint64_t first, word;
+	int ret;
+
+	if (index->owner) {
+		ret = lsm_index_lock(index, stripe);
+		if (!ret)
+			lsm_index_unlock(index, stripe);
+		return ret;
+	}
+	first = word = atomic_load_explicit(lock, memory_order_acquire);
+	while (word & LSM_LOCK_OWNER && word >> 32 == first >> 32) {
+		if (lsm_now_ns() > end)
+			return -ETIMEDOUT;
+		wait_change(lock, word);
+		word = atomic_load_explicit(lock, memory_order_acquire);
+	}
+	return 0;
+}
+
+/**
  * lsm_locks_add() - say that a stripe is to be locked
  * @locks: fewer than LSM_LOCKS
  * @stripe: its number; it may be there already

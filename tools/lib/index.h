@@ -16,6 +16,8 @@
 #define LSM_SLOT_TOUCHED	(1ull << 32)
 #define LSM_SLOT_TAG_SHIFT	33
 
+#define LSM_SLOT_PENDING	LSM_SLOT_INDEX	/* a key that a group adds; no store has so many objects */
+
 struct lsm_bucket {
 	_Atomic uint32_t next;	/* number of an overflow bucket + 1; 0: none */
 	uint32_t reserved;
@@ -150,6 +152,7 @@ struct lsm_locks {
 
 int lsm_index_lock(struct lsm_index *index, uint32_t stripe);
 void lsm_index_unlock(struct lsm_index *index, uint32_t stripe);
+int lsm_index_settle(struct lsm_index *index, uint32_t stripe);
 void lsm_locks_add(struct lsm_locks *locks, uint32_t stripe);
 int lsm_locks_take(struct lsm_index *index, struct lsm_locks *locks);
 void lsm_locks_give(struct lsm_index *index, struct lsm_locks *locks);

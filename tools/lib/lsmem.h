@@ -758,12 +758,13 @@ ssize_t lsm_root_list(struct lsm *lsm, struct lsm_root *roots, size_t nr);
  * can be scanned.  All objects with the table's id are items, and clients that do not use the table should leave them
  * alone.  An index leads from keys to objects; it is in memory that all processes share which have the store open,
  * and is made anew by the first client that opens the table after the store was created or recovered.  Readers take no lock
- * and make no system call.
+ * and make no system call, but for a key that a group is just adding: they wait until that is done.
  *
  * A key is there once.  What is durable is there after a crash, with the last value that is.  A process can die at any
  * instruction: others wait for a part of the index that it was changing some hundredths of a second, and then as long as
  * it takes to look at the keys of all items.  A process that is stopped there delays others for ten seconds, after which
- * they get -ETIMEDOUT.
+ * they get -ETIMEDOUT; likewise one that died there those that opened the table with LSM_RDONLY, until another one
+ * has changed that part.
  *
  * All calls on a table but lsm_table_close() can be made by many threads at once.  In the child of a fork they return
  * -ECHILD.

@@ -178,20 +178,31 @@ int lsm_table_make_key(const struct lsm_table *table, const void *bytes, size_t 
  * @item: out
  * @probe: out: its slot
  *
- * Return: 1; 0: it is not there; a negative errno.
+ * Return: 1; 0: it is not there; -ETIMEDOUT: whether it is cannot be said; a negative errno.
  */
 int lsm_table_find(struct lsm_table *table, const struct lsm_key *key, bool locked, void *value, size_t room,
 		   struct lsm_item *item, struct lsm_probe *probe)
 {
-	int ret;
+	bool pending;
+	int ret, tries;
 
-	lsm_probe_begin(probe, table->index, key->hash, locked);
-	while ((ret = lsm_probe_next(probe)) > 0) {
-		ret = read_item(table, probe->value & LSM_SLOT_INDEX, key, value, room, item);
+	for (tries = 0; tries < TRIES; tries++) {
+		pending = false;
+		lsm_probe_begin(probe, table->index, key->hash, locked);
+		while ((ret = lsm_probe_next(probe)) > 0) {
+			pending |= (probe->value & LSM_SLOT_INDEX) == LSM_SLOT_PENDING;
+			ret = read_item(table, probe->value & LSM_SLOT_INDEX, key, value, room, item);
+			if (ret)
+				return ret;
+		}
+		if (ret || !pending || locked)
+			return ret;
+		/* A group that adds it is being made, or was made by a process that died before it could say so. */
+		ret = lsm_index_settle(table->index, lsm_stripe_of(key->hash));
 		if (ret)
 			return ret;
 	}
-	return ret;
+	return -ETIMEDOUT;
 }
 
 static ssize_t get(struct lsm_table *table, const struct lsm_key *key, void *value, size_t room, struct lsm_item *item)

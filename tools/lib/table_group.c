@@ -8,9 +8,10 @@
  * stripe, from the look at it until the index is as the store is.  Stripes are locked in the order of tables, then
  * of stripes.
  *
- * Before the kernel is asked, each key that comes has a slot, with PENDING for its object: then the index has room,
- * and nothing can fail once the kernel has made the group.  A process that dies in between leaves its stripes
- * locked: the next client makes them anew from the objects, of which all of the group are there or none.
+ * Before the kernel is asked, each key that comes has a slot, with LSM_SLOT_PENDING for its object: then the index
+ * has room, and nothing can fail once the kernel has made the group.  Who looks for such a key waits for the lock of
+ * its stripe: who has seen one change of a group sees all keys that it adds.  A process that dies in between leaves
+ * its stripes locked: the next client makes them anew from the objects, of which all of the group are there or none.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +19,6 @@
 #include "table.h"
 
 #define MOST		256u		/* operations of a group */
-#define PENDING		LSM_SLOT_INDEX	/* no store has so many objects: readers go on */
 #define AGAIN		1
 
 /**
@@ -249,7 +249,7 @@ static int enter_all(struct group *group)
 
 		if (member->item->op != LSM_ITEM_PUT || member->there)
 			continue;
-		ret = lsm_index_insert(member->item->table->index, member->key.hash, PENDING);
+		ret = lsm_index_insert(member->item->table->index, member->key.hash, LSM_SLOT_PENDING);
 		if (ret) {
 			member->item->result = ret;
 			return ret;
@@ -268,7 +268,7 @@ static void leave_all(struct group *group)
 	for (i = 0; i < group->nr; i++) {
 		struct member *member = &group->members[i];
 
-		slot = member->pending ? slot_of(member, PENDING) : NULL;
+		slot = member->pending ? slot_of(member, LSM_SLOT_PENDING) : NULL;
 		if (slot)
 			lsm_index_clear(member->item->table->index, lsm_stripe_of(member->key.hash), slot);
 		member->pending = false;
@@ -279,7 +279,7 @@ static void leave_all(struct group *group)
 static void arrive(const struct member *member)
 {
 	struct lsm_item_op *item = member->item;
-	_Atomic uint64_t *slot = slot_of(member, PENDING);
+	_Atomic uint64_t *slot = slot_of(member, LSM_SLOT_PENDING);
 
 	if (slot)
 		atomic_store_explicit(slot, (*slot & ~LSM_SLOT_INDEX) | lsmem_handle_index(item->handle),
