@@ -624,6 +624,8 @@ TEST_F_TIMEOUT(freeze, load, SECONDS)
 		EXPECT_TRUE(all_closed(&self->follower, self->store.fd));
 		ASSERT_EQ(0, lsm_stat(self->store.lsm, &stat));
 		entries = atomic_load(&self->follower.entries);
+		EXPECT_EQ(-EAGAIN, store_set_text(&self->store, "cleaner/request_clean", "1"));
+		EXPECT_EQ(0, store_set_text(&self->store, "cleaner/request_compact", "4"));
 		usleep(50000);		/* in which nothing happens */
 		ASSERT_EQ(0, lsm_stat(self->store.lsm, &still));
 		EXPECT_EQ(entries, atomic_load(&self->follower.entries));
