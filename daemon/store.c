@@ -153,6 +153,9 @@ static int attach_failed(struct lsmemd *d, const char *name, bool full, int err)
 	case -EOPNOTSUPP:
 		log_err("%s: is volatile: it has no use for a daemon", name);
 		return STATUS_REFUSED;
+	case -EREMCHG:
+		log_err("%s: is frozen, so that another host can take it over: this lsmemd does not thaw it", name);
+		return STATUS_REFUSED;
 	default:
 		log_err("%s: cannot be attached: %s", name, strerror(-err));
 		return STATUS_ERROR;

@@ -138,12 +138,12 @@ bool lsmem_clean_underway(const struct lsmem_store *store)
  * lsmem_clean_possible - can victims be retired?
  * @store: the store
  *
- * Return: true if the store is volatile, or a daemon is attached and is not about to end.
+ * Return: true if the store is volatile, or it is not frozen, and a daemon is attached and is not about to end.
  */
 bool lsmem_clean_possible(const struct lsmem_store *store)
 {
 	return !store->durable ||
-	       (READ_ONCE(store->repl.attached) && !READ_ONCE(store->cleaner.last));
+	       (READ_ONCE(store->repl.attached) && !READ_ONCE(store->cleaner.last) && !lsmem_store_frozen(store));
 }
 
 /**

@@ -107,6 +107,7 @@ static blk_status_t lsmem_block_status(int error)
 	switch (error) {
 	case 0:
 		return BLK_STS_OK;
+	case -EREMCHG:		/* the store is frozen */
 	case -ETIMEDOUT:	/* of FLUSH and FUA: applied, durability unknown */
 		return BLK_STS_TIMEOUT;
 	case -ENODEV:

@@ -483,15 +483,21 @@ static int lsmem_block_read_next(struct lsmem_block_io *io, u64 block, u64 end)
  * @io: its sectors are whole blocks of the disk
  *
  * Context: may sleep.
- * Return: 0; -ENODEV: the store is being destroyed; -ETIMEDOUT: the deadline has passed;
+ * Return: 0; -ENODEV, -EAGAIN: the store is being destroyed; -ETIMEDOUT, -EREMCHG: the deadline has passed;
  * -EOPNOTSUPP; -LSMEM_ECOLD: a read, whose iter is now at a COLD block.
  */
 int lsmem_block_blocks(struct lsmem_block_io *io)
 {
 	u64 block = io->iter.bi_sector / LSMEM_BLOCK_SECTORS;
 	u64 end = block + bio_sectors(io->bio) / LSMEM_BLOCK_SECTORS;
-	int ret;
+	int ret = 0;
 
+	if (lsmem_store_frozen(io->store)) {
+		lsmem_block_due(io);
+		ret = lsmem_space_thaw(io->store, &io->deadline);
+	}
+	if (ret)
+		return ret;
 	while (block < end) {
 		switch (bio_op(io->bio)) {
 		case REQ_OP_READ:

@@ -51,6 +51,21 @@ void lsmem_buffer_remove(struct lsmem_store *store, struct lsmem_buffer *buffer)
 	mutex_unlock(&store->buffers.lock);
 }
 
+/**
+ * lsmem_buffers_there - is a range of a store open, or still written?
+ * @store: any
+ * Context: sleeps.
+ */
+bool lsmem_buffers_there(struct lsmem_store *store)
+{
+	bool there;
+
+	mutex_lock(&store->buffers.lock);
+	there = !list_empty(&store->buffers.list);
+	mutex_unlock(&store->buffers.lock);
+	return there;
+}
+
 static u64 lsmem_buffer_dirty(struct address_space *mapping)
 {
 	XA_STATE(xas, &mapping->i_pages, 0);

@@ -49,6 +49,7 @@ void lsmem_buffers_init(struct lsmem_buffers *buffers);
 void lsmem_buffer_add(struct lsmem_store *store, struct lsmem_buffer *buffer,
 		      struct address_space *mapping);
 void lsmem_buffer_remove(struct lsmem_store *store, struct lsmem_buffer *buffer);
+bool lsmem_buffers_there(struct lsmem_store *store);
 struct lsmem_buffered lsmem_buffers_count(struct lsmem_store *store, bool dirty);
 
 #endif

@@ -180,7 +180,7 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 			struct lsmem_place *place)
 {
 	int ret = op->op == LSMEM_OP_CHECK ? -EINVAL : lsmem_op_check(call, op, flags);
-	u64 until = 0;
+	u64 until = 0, never = LSMEM_NO_WAIT;
 
 	place->segment = 0;
 	place->head = 0;
@@ -188,6 +188,9 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 		return ret;
 	if (!lsmem_store_active(call->store))
 		return op->op == LSMEM_OP_READ ? lsmem_load_read(call->store, op) : -EAGAIN;
+	ret = lsmem_store_thawed(call->store, flags & LSMEM_OPF_NOWAIT ? &never : &place->deadline);
+	if (ret)
+		return ret == -LSMEM_EWAIT && flags & LSMEM_OPF_NOWAIT ? -EAGAIN : ret;
 	do {
 		if (op->op == LSMEM_OP_READ)
 			ret = lsmem_object_read(call->store, op);
@@ -519,6 +522,9 @@ static long lsmem_vector_atomic(const struct lsmem_call *call, struct lsmem_vect
 		return -E2BIG;
 	if (!lsmem_store_active(call->store))
 		return -EAGAIN;
+	ret = lsmem_store_thawed(call->store, &run->place.deadline);
+	if (ret)
+		return ret;
 	ops = kvcalloc(vector->nr, sizeof(*ops), GFP_KERNEL_ACCOUNT);
 	if (!ops)
 		return -ENOMEM;
@@ -719,12 +725,17 @@ static long lsmem_ioctl_sync(void *context, void *arg)
 static long lsmem_ioctl_pages(void *context, void *arg)
 {
 	struct lsmem_call *call = context;
+	u64 deadline = 0;
+	int ret;
 
 	if (call->store->kind != LSMEM_KIND_OBJECT)
 		return -EOPNOTSUPP;
 	if (!lsmem_store_active(call->store))
 		return -EAGAIN;
-	return call->nowait ? -LSMEM_EWAIT : lsmem_pages_ioctl(call->store, call->mode, arg);
+	if (call->nowait)
+		return -LSMEM_EWAIT;
+	ret = lsmem_store_thawed(call->store, &deadline);
+	return ret ?: lsmem_pages_ioctl(call->store, call->mode, arg);
 }
 
 static long lsmem_ioctl_snapshot(void *context, void *arg)

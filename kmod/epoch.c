@@ -136,6 +136,25 @@ int lsmem_client_map(struct lsmem_client *client)
 }
 
 /**
+ * lsmem_client_show - a file maps the handle table
+ * @client: from lsmem_client_new()
+ * @mapping: of the file
+ *
+ * Context: sleeps; under mmap_lock, before a page is mapped.
+ */
+void lsmem_client_show(struct lsmem_client *client, struct address_space *mapping)
+{
+	struct lsmem_store *store = client->store;
+
+	mutex_lock(&store->views.lock);
+	if (!client->mapping) {
+		client->mapping = mapping;
+		list_add_tail(&client->shown, &store->views.shown);
+	}
+	mutex_unlock(&store->views.lock);
+}
+
+/**
  * lsmem_client_free - free the client of a file that is closed and unmapped
  * @client: from lsmem_client_new()
  */
@@ -145,6 +164,11 @@ void lsmem_client_free(struct lsmem_client *client)
 		mutex_lock(&client->store->views.lock);
 		client->store->views.nr_clients--;
 		list_del(&client->node);
+		mutex_unlock(&client->store->views.lock);
+	}
+	if (client->mapping) {
+		mutex_lock(&client->store->views.lock);
+		list_del(&client->shown);
 		mutex_unlock(&client->store->views.lock);
 	}
 	free_page((unsigned long)client->slots);

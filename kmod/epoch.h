@@ -9,6 +9,7 @@
 
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/rwsem.h>
 #include <linux/types.h>
 
 #include "../uapi/lsmem.h"
@@ -38,6 +39,8 @@ struct lsmem_seen {
  * struct lsmem_client - one open file of a store
  * @store: of the file
  * @node: in views.clients, while the file has slots
+ * @shown: in views.shown, from the first mapping of the handle table on
+ * @mapping: of the file; NULL before that
  * @slots: one page, mapped read-write by the client; NULL before the first mmap
  * @strikes: recent revocations; each halves the bound of the file
  * @struck: time of the last one, jiffies
@@ -46,6 +49,8 @@ struct lsmem_seen {
 struct lsmem_client {
 	struct lsmem_store *store;
 	struct list_head node;
+	struct list_head shown;
+	struct address_space *mapping;
 	struct lsmem_slot *slots;
 	unsigned int strikes;
 	unsigned long struck;
@@ -57,7 +62,11 @@ struct lsmem_client {
  * @info: the info page, mapped read-only into clients; its epoch grows under @lock
  * @clients: open files that have slots; under @lock
  * @nr_clients: entries of @clients; under @lock
- * @lock: protects @clients and the @seen of each
+ * @shown: open files that have mapped the handle table; under @lock
+ * @lock: protects @clients, the @seen of each, and @shown
+ * @cold: of a durable store: a page of COLD words
+ * @hidden: clients see @cold instead of the handle table; under @hiding
+ * @hiding: held for reading by page faults of the handle table
  * @view_ms: how long a view may hold up seglets
  * @clients_max: most files with slots
  */
@@ -65,13 +74,18 @@ struct lsmem_views {
 	struct lsmem_info *info;
 	struct list_head clients;
 	u32 nr_clients;
+	struct list_head shown;
 	struct mutex lock;
+	u64 *cold;
+	bool hidden;
+	struct rw_semaphore hiding;
 	u32 view_ms;
 	u32 clients_max;
 };
 
 struct lsmem_client *lsmem_client_new(struct lsmem_store *store);
 int lsmem_client_map(struct lsmem_client *client);
+void lsmem_client_show(struct lsmem_client *client, struct address_space *mapping);
 void lsmem_client_free(struct lsmem_client *client);
 u64 lsmem_epoch_advance(struct lsmem_store *store);
 bool lsmem_epoch_passed(struct lsmem_store *store, u64 epoch);

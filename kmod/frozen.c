@@ -149,6 +149,7 @@ err_end:
  */
 long lsmem_frozen_ioctl(struct lsmem_store *store, fmode_t mode, struct lsmem_snapshot *snapshot)
 {
+	u64 deadline = 0;
 	struct file *file;
 	int fd;
 
@@ -159,7 +160,7 @@ long lsmem_frozen_ioctl(struct lsmem_store *store, fmode_t mode, struct lsmem_sn
 		return -EBADF;
 	if (!lsmem_store_active(store))
 		return -EAGAIN;
-	fd = get_unused_fd_flags(O_CLOEXEC);
+	fd = lsmem_store_thawed(store, &deadline) ?: get_unused_fd_flags(O_CLOEXEC);
 	if (fd < 0)
 		return fd;
 	file = lsmem_frozen_file(store, snapshot);

@@ -209,23 +209,32 @@ bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head
 	return true;
 }
 
+/* Close the head's segment, if it has one. */
+static void lsmem_head_close(struct lsmem_store *store, struct lsmem_head *head)
+{
+	struct lsmem_segment *old = head->segment;
+
+	lockdep_assert_held(&head->lock);
+	if (!old)
+		return;
+	if (store->durable)
+		lsmem_head_commit_record(store, head);
+	old->rolled = atomic64_inc_return(&store->heads.rolls);
+	smp_store_release(&old->final, true);	/* see lsmem_log_before() */
+	if (old->committed == old->reserved)
+		lsmem_segment_close(store, old);
+}
+
 /* Close the head's segment and take a spare; -EAGAIN when there is none. */
 static int lsmem_head_next(struct lsmem_store *store, struct lsmem_head *head)
 {
-	struct lsmem_segment *old = head->segment, *seg;
+	struct lsmem_segment *seg;
 
 	lockdep_assert_held(&head->lock);
 	seg = lsmem_segment_take(store, lsmem_head_cleaners(store, head));
 	if (!seg)
 		return -EAGAIN;
-	if (old) {
-		if (store->durable)
-			lsmem_head_commit_record(store, head);
-		old->rolled = atomic64_inc_return(&store->heads.rolls);
-		smp_store_release(&old->final, true);	/* see lsmem_log_before() */
-		if (old->committed == old->reserved)
-			lsmem_segment_close(store, old);
-	}
+	lsmem_head_close(store, head);
 	head->segment = seg;
 	return 0;
 }
@@ -252,9 +261,32 @@ int lsmem_head_roll(struct lsmem_store *store, unsigned int head)
 	return ret;
 }
 
+/**
+ * lsmem_log_close - close the segments of all heads
+ * @store: frozen, durable; neither cleaner works
+ *
+ * The heads have none then: no spare is needed, which a full table would not have.
+ */
+void lsmem_log_close(struct lsmem_store *store)
+{
+	unsigned int i;
+
+	for (i = 0; i < store->heads.nr; i++) {
+		struct lsmem_head *head = &store->heads.table[i];
+
+		spin_lock(&head->lock);
+		if (head->segment && head->segment->reserved) {
+			lsmem_head_close(store, head);
+			head->segment = NULL;
+		}
+		spin_unlock(&head->lock);
+	}
+	wake_up(&store->repl.events);
+}
+
 /*
  * Reserve entries, without waiting.  With 0 preemption is off.  Otherwise -EXFULL: no spare is
- * ready; -EBUSY, -ENOSPC: as lsmem_head_reserve() says.
+ * ready; -EREMCHG: the store is frozen; -EBUSY, -ENOSPC: as lsmem_head_reserve() says.
  */
 static int lsmem_append_try(struct lsmem_store *store, struct lsmem_head *head, const u32 *sizes,
 			    u32 nr, u32 listed, struct lsmem_append *ap)
@@ -264,6 +296,10 @@ static int lsmem_append_try(struct lsmem_store *store, struct lsmem_head *head, 
 	int ret;
 
 	lsmem_append_pin();
+	if (!cleaners && lsmem_store_frozen(store)) {
+		lsmem_append_unpin();
+		return -EREMCHG;
+	}
 	spin_lock(&head->lock);
 	do {
 		ret = fails ? -ENOSPC : lsmem_head_reserve(store, head, sizes, nr, listed,
@@ -295,15 +331,17 @@ static int lsmem_append_wait(struct lsmem_store *store, unsigned int head, const
 			return ret;
 	}
 	for (;;) {
-		int serial = atomic_read(&store->space.serial);
+		int serial = atomic_read_acquire(&store->space.serial);
 
 		if (!lsmem_append_try(store, h, sizes, nr, listed, ap))
 			return 0;
 		if (head == LSMEM_CLEANER_HEAD)
 			return -EAGAIN;
 		ret = lsmem_space_wait(store, serial, deadline);
+		if (ret == -ETIMEDOUT)
+			return lsmem_store_frozen(store) ? -EREMCHG : -ENOSPC;
 		if (ret)
-			return ret == -ETIMEDOUT ? -ENOSPC : ret;
+			return ret;
 	}
 }
 
@@ -319,8 +357,8 @@ static int lsmem_append_wait(struct lsmem_store *store, unsigned int head, const
  * Waits for the cleaners, or for a place in the ring, if necessary; the cleaner never waits.
  *
  * Context: may sleep.  On success preemption is off until the commit or abort that follows.
- * Return: 0; -ENOSPC: no space within the bound; -EINTR; -EAGAIN (not active; for the
- * cleaner, no space); -LSMEM_EWAIT: it would wait, and @deadline is LSMEM_NO_WAIT.
+ * Return: 0; -ENOSPC: no space within the bound; -EREMCHG: the store was frozen at its end; -EINTR; -EAGAIN (not
+ * active; for the cleaner, no space); -LSMEM_EWAIT: it would wait, and @deadline is LSMEM_NO_WAIT.
  */
 int lsmem_append_begin_by(struct lsmem_store *store, unsigned int head, u32 length, u32 type,
 			  u64 *deadline, struct lsmem_append *ap)

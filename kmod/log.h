@@ -117,6 +117,7 @@ void lsmem_append_pad(struct lsmem_store *store, struct lsmem_append *ap, u32 of
 void lsmem_append_abort(struct lsmem_store *store, struct lsmem_append *ap);
 bool lsmem_head_commit_record(struct lsmem_store *store, struct lsmem_head *head);
 int lsmem_head_roll(struct lsmem_store *store, unsigned int head);
+void lsmem_log_close(struct lsmem_store *store);
 unsigned int lsmem_log_head_of(const struct lsmem_store *store, unsigned int writer);
 unsigned int lsmem_log_head(const struct lsmem_store *store);
 unsigned int lsmem_log_head_at(struct lsmem_store *store, u64 segment);

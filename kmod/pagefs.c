@@ -559,7 +559,8 @@ static int lsmem_pages_use(struct lsmem_file *file, fmode_t mode, struct lsmem_p
 
 	if (mutex_lock_killable(&file->users))
 		return -EINTR;
-	ret = lsmem_pages_count(file);
+	/* While it is in the list of buffers, no freeze begins. */
+	ret = lsmem_store_frozen(store) ? -EREMCHG : lsmem_pages_count(file);
 	if (!ret) {
 		f = lsmem_pages_file(&file->inode, mode);
 		ret = PTR_ERR_OR_ZERO(f);

@@ -39,6 +39,7 @@
 #include <linux/uaccess.h>
 
 #include "clean.h"
+#include "freeze.h"
 #include "ioctl.h"
 #include "load.h"
 #include "log.h"
@@ -396,6 +397,13 @@ static long lsmem_repl_fill(void *context, void *arg)
 	return lsmem_fetch_fill(at->store, arg);
 }
 
+static long lsmem_repl_freeze(void *context, void *arg)
+{
+	struct lsmem_attachment *at = context;
+
+	return lsmem_freeze(at->store, arg);
+}
+
 /* ---- The descriptor ----------------------------------------------------- */
 
 static const struct lsmem_ioctl lsmem_repl_ioctls[] = {
@@ -411,6 +419,8 @@ static const struct lsmem_ioctl lsmem_repl_ioctls[] = {
 		    lsmem_repl_activate),
 	LSMEM_IOCTL(LSMEM_REPL_CLEAN, struct lsmem_clean, LSMEM_CLEAN_SIZE_VER0,
 		    lsmem_repl_clean),
+	LSMEM_IOCTL(LSMEM_REPL_FREEZE, struct lsmem_freeze, LSMEM_FREEZE_SIZE_VER0,
+		    lsmem_repl_freeze),
 };
 
 /* Calls that do not wait for the others, as readers wait for them. */
@@ -531,6 +541,8 @@ static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *atta
 	if (store->state == LSMEM_STATE_ACTIVE) {
 		if (memcmp(store->uuid, attach->uuid, sizeof(store->uuid)))
 			return -EXDEV;	/* invariant 18: the backup of another log */
+		if (store->repl.frozen && attach->size < offsetofend(struct lsmem_attach, frozen))
+			return -EREMCHG;	/* a daemon that would not know */
 		lsmem_repl_rewind(store);
 		lsmem_fetch_rewind(store);
 		lsmem_segments_readable(store);
@@ -548,6 +560,8 @@ static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *atta
 	attach->handles_max = store->handles.common;
 	attach->instant = store->tier.on;
 	attach->capacity = store->tier.on && !store->tier.whole ? store->capacity : 0;
+	attach->term = store->repl.term;
+	attach->frozen = store->repl.frozen;
 	return 0;
 }
 
@@ -562,7 +576,7 @@ int lsmem_repl_attach(struct lsmem_attach *attach)
 	struct lsmem_store *store;
 	int ret;
 
-	if (attach->flags || attach->instant)
+	if (attach->flags || attach->instant || attach->term || attach->frozen || attach->reserved)
 		return -EINVAL;
 	store = lsmem_store_open_name((const char *)attach->name);
 	if (IS_ERR(store))

@@ -22,6 +22,8 @@ struct lsmem_attachment;
  * @durable_bytes: bytes acknowledged so far; under segments.lock
  * @durable_ms: bound of a durable wait
  * @flush_ms: bound of FLUSH and fsync
+ * @frozen: clients wait (freeze.c); under attachment->mutex for writing, as @term
+ * @term: that the daemon has given the store, 0: none
  */
 struct lsmem_repl {
 	struct lsmem_attachment *attached;
@@ -30,6 +32,8 @@ struct lsmem_repl {
 	u64 durable_bytes;
 	u32 durable_ms;
 	u32 flush_ms;
+	bool frozen;
+	u64 term;
 };
 
 int lsmem_repl_attach(struct lsmem_attach *attach);

@@ -271,6 +271,29 @@ void lsmem_snapshots_press(struct lsmem_store *store)
 }
 
 /**
+ * lsmem_snapshots_stop - revoke all snapshots
+ * @store: frozen
+ *
+ * Context: sleeps.
+ * Return: false: one is being made.
+ */
+bool lsmem_snapshots_stop(struct lsmem_store *store)
+{
+	struct lsmem_snapshots *snapshots = &store->snapshots;
+	struct lsmem_frozen *frozen;
+
+	if (!mutex_trylock(&snapshots->cutting))
+		return false;
+	spin_lock(&snapshots->lock);
+	list_for_each_entry(frozen, &snapshots->list, node)
+		if (frozen->stands)
+			lsmem_frozen_revoke(frozen, LSMEM_SNAPSHOT_FROZEN);
+	spin_unlock(&snapshots->lock);
+	mutex_unlock(&snapshots->cutting);
+	return true;
+}
+
+/**
  * lsmem_snapshot_done - LSMEM_IOC_SNAPSHOT_DONE
  * @frozen: cut
  * @seglet: the reader is done with what begins in those with lower numbers
@@ -362,9 +385,12 @@ void lsmem_snapshots_rest(struct lsmem_store *store)
  *
  * A cut of a tiered store waits until compactors have ended what they do: of a segment that is compacted, or from
  * which objects are evicted, while V is chosen, all seglets would be kept back.  Not while writers are slowed down.
+ * In a frozen store nothing begins.
  */
 bool lsmem_snapshots_hold(const struct lsmem_store *store)
 {
+	if (lsmem_store_frozen(store))
+		return true;
 	return unlikely(READ_ONCE(store->snapshots.waiting)) && !atomic_read(&store->space.stalled) &&
 	       lsmem_seglets_free(&store->seglets) >= READ_ONCE(store->space.throttle_below);
 }
@@ -570,7 +596,7 @@ static int lsmem_cut_wait(struct lsmem_store *store)
  *
  * Context: sleeps; killable.
  * Return: 0; -ENOSPC: nothing may be kept back, or a writer waits for space; -ETIMEDOUT: the copy
- * took too long; -EINTR.  After an error the caller ends the snapshot.
+ * took too long; -EREMCHG: the store is frozen; -EINTR.  After an error the caller ends the snapshot.
  */
 int lsmem_snapshot_cut(struct lsmem_frozen *frozen, u32 kept_max, u32 time_ms)
 {
@@ -582,7 +608,7 @@ int lsmem_snapshot_cut(struct lsmem_frozen *frozen, u32 kept_max, u32 time_ms)
 	frozen->window->time_ms = time_ms ? min(time_ms, ms) : ms;
 	if (mutex_lock_killable(&snapshots->cutting))
 		return -EINTR;
-	ret = lsmem_cut_pace(snapshots);
+	ret = lsmem_store_frozen(store) ? -EREMCHG : lsmem_cut_pace(snapshots);
 	if (!ret && frozen->cold)
 		ret = lsmem_cut_wait(store);
 	most = lsmem_cut_most(store);

@@ -110,6 +110,7 @@ int lsmem_snapshot_done(struct lsmem_frozen *frozen, u32 seglet);
 void lsmem_snapshot_end(struct lsmem_frozen *frozen);
 void lsmem_snapshot_settle(struct lsmem_frozen *frozen);
 u32 lsmem_snapshots_keep(struct lsmem_store *store, u32 *seglets, u32 nr, u64 epoch, u32 salt, bool trailers);
+bool lsmem_snapshots_stop(struct lsmem_store *store);
 void lsmem_snapshots_press(struct lsmem_store *store);
 bool lsmem_snapshots_hold(const struct lsmem_store *store);
 void lsmem_snapshots_moving(struct lsmem_store *store, bool moving);

@@ -161,6 +161,27 @@ int lsmem_space_wait(struct lsmem_store *store, int serial, u64 *deadline)
 }
 
 /**
+ * lsmem_space_thaw - wait until a store is not frozen (freeze.c)
+ * @store: active
+ * @deadline: as for lsmem_space_wait()
+ *
+ * Return: 0; -EREMCHG: it still is; -EINTR, -EAGAIN, -LSMEM_EWAIT: as lsmem_space_wait().
+ */
+int lsmem_space_thaw(struct lsmem_store *store, u64 *deadline)
+{
+	int serial, ret;
+
+	for (;;) {
+		serial = atomic_read_acquire(&store->space.serial);	/* a thaw is followed by another one */
+		if (!lsmem_store_frozen(store))
+			return 0;
+		ret = lsmem_space_wait(store, serial, deadline);
+		if (ret)
+			return ret == -ETIMEDOUT ? -EREMCHG : ret;
+	}
+}
+
+/**
  * lsmem_space_stop - end another task's waits for space
  * @store: the store
  * @deadline: of these waits; becomes LSMEM_NO_WAIT

@@ -53,6 +53,7 @@ void lsmem_space_made(struct lsmem_store *store, u32 seglets, u64 ns);
 void lsmem_space_taken(struct lsmem_store *store, struct lsmem_head *head);
 int lsmem_space_throttle(struct lsmem_store *store, struct lsmem_head *head, u64 deadline);
 int lsmem_space_wait(struct lsmem_store *store, int serial, u64 *deadline);
+int lsmem_space_thaw(struct lsmem_store *store, u64 *deadline);
 bool lsmem_space_stop(struct lsmem_store *store, u64 *deadline);
 
 #endif

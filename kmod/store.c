@@ -314,7 +314,9 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	lsmem_faults_init(&store->faults);
 	INIT_LIST_HEAD(&store->node);
 	INIT_LIST_HEAD(&store->views.clients);
+	INIT_LIST_HEAD(&store->views.shown);
 	mutex_init(&store->views.lock);
+	init_rwsem(&store->views.hiding);
 	lsmem_buffers_init(&store->buffers);
 	init_waitqueue_head(&store->space.wait);
 	init_waitqueue_head(&store->repl.acks);

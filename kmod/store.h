@@ -51,6 +51,7 @@ struct lsmem_watches;
  *	  buffers.lock			set of page buffers (buffer.c)
  *	  inode_lock (the VFS's)	length and holes of a range of pages (pagefs.c)
  *	  mmap_lock (the kernel's)	a page fault of a range of pages takes the four below
+ *	    store->views.hiding		what clients see of the handle table (window.c)
  *	    invalidate_lock (the VFS's)	a hole against faults (pagefs.c); shared by reads
  *	    file->leaving		the hand of a page buffer (pages.c)
  *	      file->writing		write-back of a range of pages (pages.c)
@@ -235,6 +236,28 @@ static inline bool lsmem_store_active(const struct lsmem_store *store)
 {
 	/* Pairs with lsmem_store_activate(): a task that sees it active sees all of it. */
 	return smp_load_acquire(&store->state) == LSMEM_STATE_ACTIVE;
+}
+
+/**
+ * lsmem_store_frozen - must clients wait, although the store is active?
+ * @store: the store
+ *
+ * What looks in an append is waited for if it finds that they need not (freeze.c).
+ */
+static inline bool lsmem_store_frozen(const struct lsmem_store *store)
+{
+	return unlikely(READ_ONCE(store->repl.frozen));
+}
+
+/**
+ * lsmem_store_thawed - wait while the store is frozen
+ * @store: active
+ * @deadline: as for lsmem_space_wait()
+ * Return: 0, or as lsmem_space_thaw().
+ */
+static inline int lsmem_store_thawed(struct lsmem_store *store, u64 *deadline)
+{
+	return lsmem_store_frozen(store) ? lsmem_space_thaw(store, deadline) : 0;
 }
 
 #endif

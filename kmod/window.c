@@ -7,7 +7,8 @@
  * a tiered store, read-write.  These are
  * VM_PFNMAP: their pages cannot be pinned, so no device and no splice can access seglets after
  * they are freed.  An object that moves changes no PTE.  No window is torn down while it is
- * mapped: the mapping holds its file, and the file its store.
+ * mapped: the mapping holds its file, and the file its store.  Of a frozen store the handle table is replaced
+ * (lsmem_window_hide()).
  *
  * The daemon maps seglets with struct pages (VM_MIXEDMAP), so that O_DIRECT and RDMA
  * registration take them.  It may make that mapping writable only on kernels that
@@ -17,7 +18,7 @@
  * are contiguous in memory and the addresses fit.  Else it maps pages, a seglet at a time.  The
  * daemon maps pages, 2 MiB at a time.
  *
- * Locks: called under mmap_lock; the first mmap of slots takes store->views.lock.
+ * Locks: called under mmap_lock; the first mmap of slots or handles takes store->views.lock, a fault views.hiding.
  */
 #include <linux/mm.h>
 #include <linux/nospec.h>
@@ -107,6 +108,12 @@ int lsmem_window_init(struct lsmem_store *store)
 	};
 	info->epoch = 1;
 	store->views.info = info;
+	if (!store->durable)
+		return 0;
+	store->views.cold = (void *)__get_free_page(GFP_KERNEL);
+	if (!store->views.cold)
+		return -ENOMEM;
+	memset64(store->views.cold, (u64)LSMEM_WORD_COLD << LSMEM_WORD_STATE_SHIFT, PAGE_SIZE / sizeof(u64));
 	return 0;
 }
 
@@ -117,6 +124,7 @@ int lsmem_window_init(struct lsmem_store *store)
 void lsmem_window_destroy(struct lsmem_store *store)
 {
 	free_page((unsigned long)store->views.info);
+	free_page((unsigned long)store->views.cold);
 }
 
 /* The page of the seglets window at a byte offset. */
@@ -142,8 +150,8 @@ static bool lsmem_window_pfn(struct lsmem_store *store, struct lsmem_client *cli
 		*pfn = vmalloc_to_pfn((void *)store->seglets.table +
 				      (offset - info->seglet_table.offset));
 	else if (client && offset - info->handles.offset < info->handles.length)
-		*pfn = vmalloc_to_pfn((void *)store->handles.table +
-				      (offset - info->handles.offset));
+		*pfn = store->views.hidden ? page_to_pfn(virt_to_page(store->views.cold)) :
+		       vmalloc_to_pfn((void *)store->handles.table + (offset - info->handles.offset));
 	else if (client && offset - info->slots.offset < info->slots.length)
 		*pfn = page_to_pfn(virt_to_page(client->slots));
 	else if (client && offset - info->touched.offset < info->touched.length)
@@ -172,7 +180,8 @@ static int lsmem_window_check(struct lsmem_store *store, const struct vm_area_st
 
 /* ---- Clients ------------------------------------------------------------ */
 
-static vm_fault_t lsmem_client_fault(struct vm_fault *vmf)
+/* As lsmem_client_fault(); the handle table is not hidden, or shown, meanwhile. */
+static vm_fault_t lsmem_client_pages(struct vm_fault *vmf)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	struct lsmem_client *client = vma->vm_private_data;
@@ -198,12 +207,23 @@ static vm_fault_t lsmem_client_fault(struct vm_fault *vmf)
 	return VM_FAULT_NOPAGE;
 }
 
+static vm_fault_t lsmem_client_fault(struct vm_fault *vmf)
+{
+	struct lsmem_client *client = vmf->vma->vm_private_data;
+	vm_fault_t ret;
+
+	down_read(&client->store->views.hiding);
+	ret = lsmem_client_pages(vmf);
+	up_read(&client->store->views.hiding);
+	return ret;
+}
+
 #ifdef LSMEM_HAVE_PMD_PFNMAP
 /*
  * Map the 2 MiB of the fault by one PMD.  The core asks once, while there is no page table: after
  * VM_FAULT_FALLBACK these 2 MiB are mapped by pages.  It does not ask for the vma's range.
  */
-static vm_fault_t lsmem_client_huge_fault(struct vm_fault *vmf, unsigned int order)
+static vm_fault_t lsmem_client_pmd(struct vm_fault *vmf, unsigned int order)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	struct lsmem_client *client = vma->vm_private_data;
@@ -222,6 +242,17 @@ static vm_fault_t lsmem_client_huge_fault(struct vm_fault *vmf, unsigned int ord
 		    pfn != first + i)
 			return VM_FAULT_FALLBACK;
 	return lsmem_insert_pfn_pmd(vmf, first);
+}
+
+static vm_fault_t lsmem_client_huge_fault(struct vm_fault *vmf, unsigned int order)
+{
+	struct lsmem_client *client = vmf->vma->vm_private_data;
+	vm_fault_t ret;
+
+	down_read(&client->store->views.hiding);
+	ret = lsmem_client_pmd(vmf, order);
+	up_read(&client->store->views.hiding);
+	return ret;
 }
 #endif
 
@@ -252,7 +283,7 @@ int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct 
 	const struct lsmem_window page = { LSMEM_WINDOW_INFO, PAGE_SIZE };
 	struct lsmem_store *store = client->store;
 	const struct lsmem_info *info = store->views.info;
-	bool slots = false, writable;
+	bool slots = false, handles = false, writable;
 	int ret;
 
 	/* In a file that is open for reading only a shared mapping has no VM_SHARED. */
@@ -263,8 +294,10 @@ int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct 
 		ret = lsmem_window_check(store, vma, &info->seglets);
 	if (ret == -ENXIO)
 		ret = lsmem_window_check(store, vma, &info->seglet_table);
-	if (ret == -ENXIO)
+	if (ret == -ENXIO) {
 		ret = lsmem_window_check(store, vma, &info->handles);
+		handles = !ret;
+	}
 	if (ret == -ENXIO)
 		ret = lsmem_window_check(store, vma, &info->livemap);
 	if (ret == -ENXIO) {
@@ -283,11 +316,41 @@ int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct 
 	ret = slots ? lsmem_client_map(client) : 0;
 	if (ret)
 		return ret;
+	if (handles)
+		lsmem_client_show(client, vma->vm_file->f_mapping);
 	lsmem_vm_flags(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP |
 		       LSMEM_VM_HUGE, VM_MAYEXEC | (writable ? 0 : VM_MAYWRITE));
 	vma->vm_private_data = client;
 	vma->vm_ops = &lsmem_client_vm_ops;
 	return 0;
+}
+
+/**
+ * lsmem_window_hide - have clients see no object in their windows, or see objects again
+ * @store: active, durable
+ * @hide: see no object
+ *
+ * Where the handle table was, they have pages of COLD words, as if all objects were on backups only: they
+ * make a call for each.
+ *
+ * Context: sleeps; without mmap_lock.
+ */
+void lsmem_window_hide(struct lsmem_store *store, bool hide)
+{
+	const struct lsmem_window *handles = &store->views.info->handles;
+	struct address_space *last = NULL;
+	struct lsmem_client *client;
+
+	down_write(&store->views.hiding);
+	store->views.hidden = hide;
+	up_write(&store->views.hiding);
+	mutex_lock(&store->views.lock);
+	list_for_each_entry(client, &store->views.shown, shown) {
+		if (client->mapping != last)	/* most files have that of one node */
+			unmap_mapping_range(client->mapping, handles->offset, handles->length, 1);
+		last = client->mapping;
+	}
+	mutex_unlock(&store->views.lock);
 }
 
 /* ---- The daemon --------------------------------------------------------- */

@@ -15,6 +15,7 @@ struct lsmem_store;
 int lsmem_window_init(struct lsmem_store *store);
 void lsmem_window_destroy(struct lsmem_store *store);
 int lsmem_window_mmap_client(struct lsmem_client *client, struct vm_area_struct *vma);
+void lsmem_window_hide(struct lsmem_store *store, bool hide);
 int lsmem_window_mmap_daemon(struct lsmem_store *store, struct vm_area_struct *vma);
 
 #endif

@@ -138,7 +138,8 @@ struct lsmem_query {
  * store (LSMEM_FEATURE_TIER): EIO: no backup has the object whole; ETIMEDOUT: it is on backups only
  * and was not fetched within its bound (limits/fetch_ms); ENOMEM: likewise, and the memory cgroup of the
  * caller has no memory for the request.  Of a durable store: EBUSY: the last group (LSMEM_OPF_ATOMIC) that has
- * changed the object is not durable within limits/durable_ms; what follows it has to wait.
+ * changed the object is not durable within limits/durable_ms; what follows it has to wait.  EREMCHG: its daemon has
+ * frozen it (LSMEM_REPL_FREEZE), and not thawed it within limits/stall_ms.
  */
 struct lsmem_op {
 	__u32 size;
@@ -776,6 +777,7 @@ struct lsmem_snapshot_page {
 #define LSMEM_SNAPSHOT_KEPT	1u	/* revoked: @kept_max seglets did not suffice */
 #define LSMEM_SNAPSHOT_TIME	2u	/* revoked: after @time_ms */
 #define LSMEM_SNAPSHOT_SPACE	3u	/* revoked: writers and cleaners need the seglets */
+#define LSMEM_SNAPSHOT_FROZEN	4u	/* revoked: the store is frozen (LSMEM_REPL_FREEZE) */
 
 /* ---- /dev/lsmem-control ------------------------------------------------ */
 
@@ -870,8 +872,12 @@ struct lsmem_destroy {
  * @bytes: out, memory of the log
  * @handles_max: out, most objects or blocks
  * @capacity: out, of a tiered store, else 0
+ * @term: in: 0; out: as LSMEM_REPL_FREEZE has set it, 0: never
+ * @frozen: in: 0; out: 1: the store is frozen (LSMEM_REPL_FREEZE), and stays so until it is thawed; 0: it is not
+ * @reserved: 0
  *
- * EBUSY: another daemon is attached.  EOPNOTSUPP: the store is volatile.
+ * EBUSY: another daemon is attached.  EOPNOTSUPP: the store is volatile.  EREMCHG: the store is frozen, and @size
+ * too small for @frozen.
  *
  * A daemon that attaches to an ACTIVE store guarantees that no I/O of a predecessor can still read
  * the seglets of the store, for which it holds the lock of the backup: the kernel drops the leases
@@ -889,6 +895,9 @@ struct lsmem_attach {
 	__u64 bytes;
 	__u64 handles_max;
 	__u64 capacity;
+	__u64 term;
+	__u32 frozen;
+	__u32 reserved;
 };
 
 #define LSMEM_ATTACH_SIZE_VER0	88
@@ -1334,9 +1343,43 @@ struct lsmem_near {
 
 #define LSMEM_NEAR_SIZE_VER0	32
 
+/* lsmem_freeze.flags: clients are served again. */
+#define LSMEM_FREEZE_THAW	(1u << 0)
+
+/**
+ * struct lsmem_freeze - LSMEM_REPL_FREEZE: serve no client, or serve clients again
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0 or LSMEM_FREEZE_THAW
+ * @term: of the store's owner, from now on, for LSMEM_CTL_ATTACH to tell; 0 only with LSMEM_FREEZE_THAW
+ * @frozen: in: 0; out: 1: nothing is under way that changes the log, and all that is committed is in closed
+ *	segments; 0: not yet, or the store is thawed
+ * @reserved: 0
+ *
+ * From the first call on no client changes the store, or reads what another host may have changed since: its calls
+ * wait for a thaw, as long as for space, and then fail with EREMCHG; bios of a disk wait, at most flush_ms after
+ * their start, and then fail with a timeout.  Snapshots are revoked (LSMEM_SNAPSHOT_FROZEN), windows show no object,
+ * and cleaners and compactors begin nothing.  The stream goes on: the daemon acknowledges, and repeats the call,
+ * which does not wait, until @frozen is 1.
+ *
+ * A store that is frozen stays so when the daemon detaches.  It can be destroyed.
+ *
+ * EAGAIN: the store is not active.  EBUSY: a range of pages is open, or still written after its last close; the
+ * store is not frozen.
+ */
+struct lsmem_freeze {
+	__u32 size;
+	__u32 flags;
+	__u64 term;
+	__u32 frozen;
+	__u32 reserved;
+};
+
+#define LSMEM_FREEZE_SIZE_VER0	24
+
 #define LSMEM_REPL_FETCH	_IOWR(LSMEM_IOC_MAGIC, 0xdd, struct lsmem_fetch)
 #define LSMEM_REPL_FILL		_IOWR(LSMEM_IOC_MAGIC, 0xde, struct lsmem_fill)
 #define LSMEM_REPL_PLACE	_IOWR(LSMEM_IOC_MAGIC, 0xdf, struct lsmem_placement)
 #define LSMEM_REPL_NEAR		_IOW(LSMEM_IOC_MAGIC, 0xe0, struct lsmem_near)
+#define LSMEM_REPL_FREEZE	_IOWR(LSMEM_IOC_MAGIC, 0xe1, struct lsmem_freeze)
 
 #endif /* _UAPI_LSMEM_H */

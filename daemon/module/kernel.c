@@ -264,7 +264,8 @@ int kernel_give_name(const struct kernel *kernel, const char *name)
  * The caller holds the backups (see struct lsmem_attach), and logs errors.
  *
  * Return: 0; -ENODEV: no such store; -EBUSY: another daemon is attached; -EXDEV: the store has
- * another uuid; -EOPNOTSUPP: the store is volatile; or another negative errno of LSMEM_CTL_ATTACH.
+ * another uuid; -EOPNOTSUPP: the store is volatile; -EREMCHG: it is frozen, and stays so; or another negative
+ * errno of LSMEM_CTL_ATTACH.
  */
 int kernel_attach(struct kernel *kernel, int control, const char *name, const uint8_t uuid[16])
 {
@@ -278,6 +279,10 @@ int kernel_attach(struct kernel *kernel, int control, const char *name, const ui
 	err = call(control, LSMEM_CTL_ATTACH, &attach);
 	if (err)
 		return err;
+	if (attach.frozen) {	/* etcd says whether it may be served: migration.rst, rule 4 */
+		close(attach.fd);
+		return -EREMCHG;
+	}
 	memcpy(kernel->name, attach.name, sizeof(kernel->name) - 1);
 	kernel->fd = attach.fd;
 	kernel->state = attach.state;

@@ -390,6 +390,9 @@ static const struct field attach_fields[] = {
 	FIELD(lsmem_attach, bytes, ANY),
 	FIELD(lsmem_attach, handles_max, ANY),
 	FIELD(lsmem_attach, capacity, ANY),
+	FIELD(lsmem_attach, term, ZERO),
+	FIELD(lsmem_attach, frozen, ZERO),
+	FIELD(lsmem_attach, reserved, ZERO),
 };
 
 static void attach_done(struct making *m, const uint8_t *bytes, long ret)
@@ -497,6 +500,7 @@ const struct description descriptions[] = {
 	CALL("ACK", REPL, 0, 30, run_ack),
 	CALL("LOAD", REPL, 0, 30, run_load),
 	CALL("CLEAN", REPL, 0, 15, run_clean),
+	CALL("FREEZE", REPL, 0, 5, run_freeze),
 	CALL("FETCH", REPL, 0, 30, run_fetch),
 	CALL("FILL", REPL, 0, 30, run_fill),
 	CALL("NEAR", REPL, 0, 10, run_near),

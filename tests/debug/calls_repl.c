@@ -255,6 +255,35 @@ long run_clean(struct making *m)
 	return repl_call(m, LSMEM_REPL_CLEAN);
 }
 
+/* Freeze a store, seldom for longer than the call: then all that others do with it waits, and fails. */
+long run_freeze(struct making *m)
+{
+	static const struct field fields[] = {
+		FIELD(lsmem_freeze, size, SIZE),
+		FIELD(lsmem_freeze, term, NUMBER, .low = 1, .high = 1000, .error = EINVAL),
+		FIELD(lsmem_freeze, frozen, ZERO),
+		FIELD(lsmem_freeze, reserved, ZERO),
+	};
+	const struct gene *gene = m->call->gene;
+	struct lsmem_freeze freeze, thaw = { .size = sizeof(thaw), .flags = LSMEM_FREEZE_THAW };
+	long ret;
+
+	pick_fd(m, &gene[0], FD_REPL);
+	m->size = sizeof(freeze);
+	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
+	memcpy(&freeze, m->bytes, sizeof(freeze));
+	freeze.flags = gene[6].small % 4 ? 0 : LSMEM_FREEZE_THAW;
+	if (how_of(&gene[7]) != VALID) {
+		freeze.flags |= 2u << gene[7].bits % 31;
+		is_wrong(m, EINVAL);
+	}
+	memcpy(m->bytes, &freeze, sizeof(freeze));
+	ret = repl_call(m, LSMEM_REPL_FREEZE);
+	if (gene[8].small % 16)
+		(void)syscall(SYS_ioctl, m->fd, LSMEM_REPL_FREEZE, &thaw);
+	return ret;
+}
+
 long run_poll(struct making *m)
 {
 	const struct gene *gene = m->call->gene;

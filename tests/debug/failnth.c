@@ -437,6 +437,17 @@ TEST_F_TIMEOUT(attaching, stream, SECONDS)
 		JUDGE(f, ret);
 	}
 	JUDGE_ALL(1);
+	FOR_EACH_FAILURE(f) {
+		struct lsmem_freeze freeze = { .size = sizeof(freeze), .term = 1 };
+		int ret;
+
+		INJECT(f, ret = call(attach.fd, LSMEM_REPL_FREEZE, &freeze));
+		JUDGE(f, ret);
+		freeze = (struct lsmem_freeze){ .size = sizeof(freeze), .flags = LSMEM_FREEZE_THAW };
+		INJECT(f, ret = call(attach.fd, LSMEM_REPL_FREEZE, &freeze));
+		JUDGE(f, ret);
+	}
+	JUDGE_ALL(1);
 	close(attach.fd);
 }
 

@@ -217,6 +217,10 @@ static bool follow(struct follower *follower)
 
 		if (event->type == LSMEM_EVENT_RANGE)
 			follow_range(follower, event);
+		if (event->type == LSMEM_EVENT_RANGE && !event->from)
+			atomic_fetch_add(&follower->open, 1);
+		else if (event->type == LSMEM_EVENT_CLOSE && event->to)
+			atomic_fetch_sub(&follower->open, 1);
 		if (follower->keeper)
 			keeper_event(follower->keeper, follower, event);
 		if (event->type == LSMEM_EVENT_RESUME ||

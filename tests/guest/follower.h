@@ -46,6 +46,7 @@ struct store;
  * @keys: by handle index
  * @nr_keys: entries of @keys
  * @entries: number of entries that were checked
+ * @open: segments with entries that are not closed; from the activation on, without a successor
  * @wrong: the first error that was found in the stream; empty if there is none
  */
 struct follower {
@@ -61,6 +62,7 @@ struct follower {
 	struct follower_key *keys;
 	uint64_t nr_keys;
 	atomic_ullong entries;
+	atomic_uint open;
 	char wrong[160];
 };
 

@@ -148,7 +148,7 @@ static inline int lsm_query(struct lsm *lsm, struct lsmem_query *query)
  *
  * Return: 0; -EINVAL; -EFAULT; -ENOSPC: the store is full; -EMFILE: no index is free;
  * -ETIMEDOUT: allocated and @handle set, durability unknown; -EOPNOTSUPP: LSM_DURABLE on a
- * volatile store.
+ * volatile store; -EREMCHG: the store is frozen, because another host takes it over.
  */
 int lsm_alloc(struct lsm *lsm, const void *data, size_t length, unsigned int flags,
 	      uint64_t *handle, uint64_t *version);
@@ -197,7 +197,7 @@ int lsm_free(struct lsm *lsm, uint64_t handle, unsigned int flags, uint64_t *ver
  * handle that is not live, the child of a fork) the library makes a system call.  CRCs are not
  * checked.
  *
- * Return: bytes copied; -ENOENT, -ESTALE: as lsm_replace(); -EINVAL: @offset; -EFAULT.
+ * Return: bytes copied; -ENOENT, -ESTALE: as lsm_replace(); -EINVAL: @offset; -EFAULT; -EREMCHG: as lsm_alloc().
  */
 ssize_t lsm_read(struct lsm *lsm, uint64_t handle, void *data, size_t length,
 		 uint32_t offset, struct lsm_object *object);
