@@ -396,6 +396,41 @@ static bool is_listed(const struct lsmem_segment_stat *table, uint32_t nr, uint6
 	return false;
 }
 
+/* While backups have room for fewer segments than the store was made for, the log has no more, and writers go on. */
+TEST_F_TIMEOUT(durable, fewer_segments, SECONDS)
+{
+	struct lsmem_room room = { .size = sizeof(room) };
+	uint64_t most = store_attribute(&self->store, "segments_max"), handles[4];
+	uint8_t *data = calloc(1, LSMEM_OBJECT_MAX);
+	int fd = self->follower.attach.fd;
+	uint32_t i;
+
+	ASSERT_TRUE(data != NULL);
+	EXPECT_EQ(-1, ioctl(fd, LSMEM_REPL_ROOM, &room));
+	EXPECT_EQ(EINVAL, errno);
+	room.segments = 1;
+	room.reserved = 1;
+	EXPECT_EQ(-1, ioctl(fd, LSMEM_REPL_ROOM, &room));
+	EXPECT_EQ(EINVAL, errno);
+	room.reserved = 0;
+	EXPECT_EQ(most, store_attribute(&self->store, "segments_limit"));
+	for (i = 0; i < 4; i++)
+		ASSERT_EQ(0, lsm_alloc(self->store.lsm, data, LSMEM_OBJECT_MAX, 0, &handles[i], NULL));
+	room.segments = (uint32_t)store_attribute(&self->store, "segments") + 6;
+	ASSERT_LT(room.segments, most);
+	ASSERT_EQ(0, ioctl(fd, LSMEM_REPL_ROOM, &room));
+	EXPECT_EQ(room.segments, store_attribute(&self->store, "segments_limit"));
+	for (i = 0; i < 8 * room.segments + 80; i++) {
+		ASSERT_EQ(0, lsm_replace(self->store.lsm, handles[i % 4], data, LSMEM_OBJECT_MAX, 0, NULL));
+		ASSERT_GE(room.segments, store_attribute(&self->store, "segments"));
+	}
+	EXPECT_LT(0, store_attribute(&self->store, "cleaner/passes"));
+	room.segments = UINT32_MAX;
+	ASSERT_EQ(0, ioctl(fd, LSMEM_REPL_ROOM, &room));
+	EXPECT_EQ(most, store_attribute(&self->store, "segments_limit"));
+	free(data);
+}
+
 /* A segment that is damaged on the backups is cleaned even if all of it is live. */
 TEST_F(durable, cleaning_what_is_damaged)
 {
