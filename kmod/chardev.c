@@ -180,7 +180,7 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 			struct lsmem_place *place)
 {
 	int ret = op->op == LSMEM_OP_CHECK ? -EINVAL : lsmem_op_check(call, op, flags);
-	u64 until = 0, never = LSMEM_NO_WAIT;
+	u64 until = place->lapsed, never = LSMEM_NO_WAIT;	/* lapsed: over since long */
 
 	place->segment = 0;
 	place->head = 0;
@@ -213,6 +213,7 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 		if (ret == -LSMEM_EWAIT && flags & LSMEM_OPF_NOWAIT)
 			return -EAGAIN;
 	} while (!ret);
+	place->lapsed |= ret == -ETIMEDOUT;
 	return ret;
 }
 

@@ -138,7 +138,8 @@ struct lsmem_query {
  * store (LSMEM_FEATURE_TIER): EIO: no backup has the object whole; ETIMEDOUT: it is on backups only
  * and was not fetched within its bound (limits/fetch_ms); ENOMEM: likewise, and the memory cgroup of the
  * caller has no memory for the request.  Of a durable store: EBUSY: the last group (LSMEM_OPF_ATOMIC) that has
- * changed the object is not durable within limits/durable_ms; what follows it has to wait.  EREMCHG: its daemon has
+ * changed the object is not durable within limits/durable_ms; what follows it has to wait.  In a vector these two
+ * waits are over for all operations when one has waited in vain.  EREMCHG: its daemon has
  * frozen it (LSMEM_REPL_FREEZE), and not thawed it within limits/stall_ms.
  */
 struct lsmem_op {

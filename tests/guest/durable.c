@@ -127,6 +127,10 @@ TEST_F_TIMEOUT(durable, vector_timeout, SECONDS)
 		.nr = 2,
 		.stride = sizeof(*ops),
 	};
+	struct {
+		struct lsmem_op op;
+		uint64_t gap;
+	} apart = { 0 };
 	uint64_t handle;
 	char data;
 
@@ -142,6 +146,17 @@ TEST_F_TIMEOUT(durable, vector_timeout, SECONDS)
 	ops[0] = lsm_op_replace(handle, "y", 1, 0, 0);
 	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_VECTOR, &vector));
 	EXPECT_EQ(-ETIMEDOUT, ops[0].result);
+	/* The kernel copies operations that lie apart one by one. */
+	apart.op = lsm_op_replace(handle, "z", 1, 0, 0);
+	vector.ops = (uintptr_t)&apart;
+	vector.nr = 1;
+	vector.stride = sizeof(apart);
+	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_VECTOR, &vector));
+	EXPECT_EQ(-ETIMEDOUT, apart.op.result);
+	EXPECT_EQ(0, apart.op.flags);
+	vector.ops = (uintptr_t)ops;
+	vector.nr = 2;
+	vector.stride = sizeof(*ops);
 	vector.flags = 0;
 	ops[0].result = 0;
 	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_VECTOR, &vector));

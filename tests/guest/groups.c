@@ -485,8 +485,9 @@ TEST_F(groups, unknown)
 TEST_F(groups, follow)
 {
 	struct other others[2] = { { .lsm = self->store.lsm }, { .lsm = self->store.lsm, .frees = true } };
+	struct lsmem_op many[64];
 	struct rest rest;
-	uint64_t handle;
+	uint64_t handle, begin;
 	uint32_t i;
 
 	if (!variant->backed)
@@ -511,6 +512,14 @@ TEST_F(groups, follow)
 	EXPECT_EQ(-EBUSY, others_go(others));
 	rest.ops[0] = lsm_op_replace(rest.handles[3], "again", 5, 0, 0);
 	EXPECT_EQ(-EBUSY, lsm_vector(self->store.lsm, rest.ops, 1, LSM_ATOMIC, NULL));
+	/* A vector waits once. */
+	for (i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = lsm_op_replace(rest.handles[3], "again", 5, 0, 0);
+	begin = now_ms();
+	EXPECT_EQ(0, lsm_vector(self->store.lsm, many, ARRAY_SIZE(many), 0, NULL));
+	EXPECT_GT(test_limit(2000), now_ms() - begin);
+	for (i = 0; i < ARRAY_SIZE(many); i++)
+		EXPECT_EQ(-EBUSY, many[i].result);
 	/* Made, but whether it is durable is not known. */
 	rest.ops[1] = lsm_op_replace(handle, "x", 1, 0, 0);
 	EXPECT_EQ(0, lsm_vector(self->store.lsm, &rest.ops[1], 1, LSM_ATOMIC | LSM_DURABLE, NULL));
