@@ -42,7 +42,6 @@ RULE_ENTRY(PROMISE, "1: an interrupted recovery has a later term than a complete
 RULE_ENTRY(JOIN_FIRST, "3: a digest names a new member that does not have it")
 RULE_ENTRY(COPY_WHOLE, "4: a restored replica counts before it is complete")
 RULE_ENTRY(COPY_VERIFIED, "4: a replica is copied without being checked")
-RULE_ENTRY(COPY_LEAVES, "restored replicas take the frames that cleaning needs")
 RULE_ENTRY(KEEP_FRAME, "4: a frame that must be kept is given to another segment")
 RULE_ENTRY(ADD_QUIET, "3: a backup is added while requests from before its loss are in flight")
 RULE_ENTRY(EXTEND_WHOLE, "3: a replica of an open segment counts before it is complete")

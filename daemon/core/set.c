@@ -147,7 +147,7 @@ uint32_t core_choose_copy(const struct core *core, const struct core_segment *se
 	uint32_t left = core_segments_left(core), to, after;
 
 	to = core_choose_one(core, seg->on | seg->listed, seg->item.segment % core->nr_backups, left);
-	if (to == CORE_BACKUPS || !RULE(COPY_LEAVES))
+	if (to == CORE_BACKUPS)
 		return to;
 	/* What open segments have room for counts as well, as it does for the kernel. */
 	after = core_left_without(core, to);
