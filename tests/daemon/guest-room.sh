@@ -10,12 +10,14 @@
 for name in a b c d; do
 	uncut $name
 done
-sectors=$((200 << 11))
+mib=200
+sectors=$((mib << 11))
 cut_device a "$drive" 0
 cut_device b "$drive" 1
 cut_device c "$other" 0
 for name in a b c; do
 	dd if=/dev/zero of="/dev/mapper/$name" bs=1M count=8 oflag=direct status=none
+	dd if=/dev/zero of="/dev/mapper/$name" bs=1M seek=$((mib - 1)) count=1 oflag=direct status=none
 done
 
 # attribute NAME: of the store
@@ -30,7 +32,7 @@ written()
 }
 
 several 2 1 0 a b c
-ok 'formatted and active' start room --init || exit 1
+ok 'formatted and active' start room --init
 load 900
 ok 'the log has grown into all backups' until_true 300 grown
 is 'there is room for all segments' "$(attribute segments_limit)" "$(attribute segments_max)"
