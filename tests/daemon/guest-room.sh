@@ -6,19 +6,8 @@
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-room.sh
 . "$(dirname "$0")/guest-lib.sh"
+sectors=$((200 << 11))
 . "$here/several-lib.sh"
-for name in a b c d; do
-	uncut $name
-done
-mib=200
-sectors=$((mib << 11))
-cut_device a "$drive" 0
-cut_device b "$drive" 1
-cut_device c "$other" 0
-for name in a b c; do
-	dd if=/dev/zero of="/dev/mapper/$name" bs=1M count=8 oflag=direct status=none
-	dd if=/dev/zero of="/dev/mapper/$name" bs=1M seek=$((mib - 1)) count=1 oflag=direct status=none
-done
 
 # attribute NAME: of the store
 attribute() { cat "/sys/class/lsmem/$store/$1"; }
@@ -59,7 +48,7 @@ verify 'all there'
 stop
 is 'drains' "$status" 0
 run "$ctl" destroy "$store"
-for name in a b c; do
+for name in a b c d; do
 	uncut $name
 done
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" | tail -60
