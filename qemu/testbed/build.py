@@ -60,8 +60,8 @@ RECIPES = {
                   ("uml-crc", "uml-ipi", "uml-x86")),
     "uml-rivals": Recipe("um", source.NEWEST, ("uml", "uml-bench", "uml-rivals"),
                          ("uml-crc", "uml-ipi", "uml-x86", "null-blk-flush")),
-    "uml-kasan": Recipe("um", source.NEWEST, ("uml", "uml-kasan"), ("uml-crc", "uml-ipi"),
-                        patience=4.0),
+    "uml-kasan": Recipe("um", source.NEWEST, ("uml", "uml-kasan"),
+                        ("uml-crc", "uml-ipi", "uml-spin"), patience=4.0),
 }
 
 
