@@ -231,6 +231,31 @@ static void ahead_seeds(void)
 	fclose(file);
 }
 
+/* See fuzz_move.c: a move, and keys again after the connection was lost. */
+static void move_seeds(void)
+{
+	static const uint8_t whole[][3] = {
+		{ 1, 0 }, { 1, 14 }, { 1, 11 }, { 1, 2 }, { 1, 14 }, { 1, 3 }, { 1, 14 }, { 1, 6 }, { 1, 14 },
+		{ 1, 4 }, { 1, 7 }, { 1, 14 }, { 1, 4 }, { 1, 14 },
+	}, again[][3] = {
+		{ 1, 0 }, { 9, 0 }, { 1, 14 }, { 1, 2 }, { 1, 14 }, { 1, 3 }, { 1, 14 }, { 1, 9 }, { 1, 1 },
+		{ 1, 14 }, { 1, 4 }, { 1, 14 }, { 2, WIRE_CLOSE }, { 1, 4 }, { 1, 14 },
+	}, says[][3] = {
+		{ 1, 0 }, { 0, 1 }, { 4, 1 }, { 0, 1 }, { 4, 2 }, { 6, WIRE_BLOCK }, { 1, 14 }, { 2, WIRE_MOVE },
+		{ 6, WIRE_READY }, { 18, WIRE_TAKEN },
+	};
+	FILE *file = seed("move", "whole", 0);
+
+	put(file, whole, sizeof(whole));
+	fclose(file);
+	file = seed("move", "again", 0);
+	put(file, again, sizeof(again));
+	fclose(file);
+	file = seed("move", "says", 0);
+	put(file, says, sizeof(says));
+	fclose(file);
+}
+
 /* See fuzz_cached.c: commands, each with all that follow it. */
 static void cached_seeds(void)
 {
@@ -280,6 +305,7 @@ int main(int argc, char **argv)
 	}
 	wire_seeds();
 	ahead_seeds();
+	move_seeds();
 	cached_seeds();
 	return 0;
 }
