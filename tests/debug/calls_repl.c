@@ -260,7 +260,7 @@ long run_freeze(struct making *m)
 {
 	static const struct field fields[] = {
 		FIELD(lsmem_freeze, size, SIZE),
-		FIELD(lsmem_freeze, term, NUMBER, .low = 1, .high = 1000, .error = EINVAL),
+		FIELD(lsmem_freeze, term, NUMBER, .low = 1, .high = 1000),	/* that and more */
 		FIELD(lsmem_freeze, frozen, ZERO),
 		FIELD(lsmem_freeze, reserved, ZERO),
 	};
@@ -276,6 +276,11 @@ long run_freeze(struct making *m)
 	if (how_of(&gene[7]) != VALID) {
 		freeze.flags |= 2u << gene[7].bits % 31;
 		is_wrong(m, EINVAL);
+	}
+	if (how_of(&gene[8]) == NONE) {
+		freeze.term = 0;
+		if (!(freeze.flags & LSMEM_FREEZE_THAW))
+			is_wrong(m, EINVAL);
 	}
 	memcpy(m->bytes, &freeze, sizeof(freeze));
 	ret = repl_call(m, LSMEM_REPL_FREEZE);
