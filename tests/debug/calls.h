@@ -42,7 +42,7 @@ struct io_uring;
 #define CALLERS		6
 #define PROCESSES	3
 #define THREADS		2	/* of a process */
-#define KINDS_MAX	64
+#define KINDS_MAX	72
 
 /* ---- Stores ------------------------------------------------------------- */
 
