@@ -34,8 +34,9 @@
  * it comes to be in other segments, or it leaves the pass; its bit stays until then.  A listing that was begun before is
  * told before that of the survivors, which grow after the segment has become a victim.
  *
- * Seglets that a listing reads may be vacated meanwhile, and are not given out before the end of its rcu_read_lock(),
- * under which it has taken them from the segment.  Each batch looks at the segment anew.
+ * Seglets that a listing reads may be vacated meanwhile, and be given out again.  So a batch looks at the segment
+ * before, and once more behind, under segments.lock, under which seglets are vacated: what was read in between is dropped
+ * if they were.
  *
  * After a compaction the place of an entry at home is known by its block: listings have the first one in it that the
  * entries before leave.  That is not behind its own: they are not further behind than their own either.
@@ -54,7 +55,7 @@
 #include "store.h"
 #include "words.h"
 
-#define LSMEM_WORDS_STEPS	1024u	/* entries passed under one rcu_read_lock() */
+#define LSMEM_WORDS_STEPS	1024u	/* entries passed in a batch */
 
 /* ---- Which segment ------------------------------------------------------ */
 
@@ -123,7 +124,7 @@ struct lsmem_words_look {
 	bool closed;
 };
 
-/* Look at the segment, under rcu_read_lock().  Returns false if it is not to be told any more. */
+/* Look at the segment.  Returns false if it is not to be told any more. */
 static bool lsmem_words_look(struct lsmem_store *store, struct lsmem_telling *t, struct lsmem_segment *seg,
 			     struct lsmem_words *words, struct lsmem_words_look *look)
 {
@@ -158,7 +159,7 @@ static bool lsmem_words_look(struct lsmem_store *store, struct lsmem_telling *t,
 	return go;
 }
 
-/* Is the entry live, and where?  Under the rcu_read_lock() under which the segment was looked at. */
+/* Is the entry live, and where? */
 static bool lsmem_words_live(struct lsmem_store *store, const struct lsmem_telling *t,
 			     const struct lsmem_words_look *look, u32 offset, const struct lsmem_entry *e, u64 *place)
 {
@@ -212,17 +213,32 @@ static int lsmem_words_list(struct lsmem_store *store, struct lsmem_telling *t, 
 
 /* ---- One segment -------------------------------------------------------- */
 
-/* Remember how far it was told, or, with @failed, that the caller does not know it. */
-static void lsmem_words_told(struct lsmem_store *store, struct lsmem_segment *seg, const struct lsmem_words *words,
-			     const struct lsmem_told *told, bool failed)
+/*
+ * The batch is read: remember how far the segment was told.  @more: there is no room for the rest.  Returns false if what
+ * was read may be wrong; then it is told another time.
+ */
+static bool lsmem_words_settle(struct lsmem_store *store, struct lsmem_segment *seg, struct lsmem_words *words,
+			       const struct lsmem_told *told, bool more)
+{
+	bool settled;
+
+	spin_lock(&store->segments.lock);
+	/* One that has become a victim since keeps its seglets until it has another id. */
+	settled = seg->id == words->segment && !seg->told.again;
+	if (settled)
+		seg->told = *told;
+	if (settled && more)
+		lsmem_segment_changed(store, seg, false);
+	spin_unlock(&store->segments.lock);
+	return settled;
+}
+
+/* The caller does not know what it was told. */
+static void lsmem_words_lost(struct lsmem_store *store, struct lsmem_segment *seg, const struct lsmem_words *words)
 {
 	spin_lock(&store->segments.lock);
-	if (seg->id == words->segment && failed)
+	if (seg->id == words->segment)
 		lsmem_segment_changed(store, seg, true);
-	else if (seg->id == words->segment && !seg->told.again)
-		seg->told = *told;
-	if (seg->id == words->segment && words->state & LSMEM_WORDS_MORE)
-		lsmem_segment_changed(store, seg, false);
 	spin_unlock(&store->segments.lock);
 }
 
@@ -232,30 +248,32 @@ static int lsmem_words_some(struct lsmem_store *store, struct lsmem_telling *t, 
 {
 	struct lsmem_listing __user *user = (struct lsmem_listing __user *)u64_to_user_ptr(words->listings) + words->nr;
 	struct lsmem_words_look look;
-	int nr, ret;
-	bool more;
+	bool damaged, more, killed;
+	int nr;
 
-	rcu_read_lock();
-	if (!lsmem_words_look(store, t, seg, words, &look)) {
-		rcu_read_unlock();
+	if (!lsmem_words_look(store, t, seg, words, &look))
 		return 0;
-	}
 	nr = lsmem_words_list(store, t, &look, min(room - words->nr, LSMEM_WORDS_BATCH));
-	rcu_read_unlock();
-	if (nr < 0) {		/* the rest is not told: it would not end elsewhere another time */
-		words->state |= LSMEM_WORDS_DAMAGED;
+	damaged = nr < 0;
+	if (damaged) {		/* the rest is not told: it would not end elsewhere another time */
 		look.told.end = t->view.committed;
 		nr = 0;
 	}
-	ret = nr && copy_to_user(user, t->batch, nr * sizeof(*t->batch)) ? -EFAULT :
-	      fatal_signal_pending(current) ? -EINTR : 0;
-	words->nr += nr;
 	more = look.told.end < t->view.committed;
+	if (!lsmem_words_settle(store, seg, words, &look.told, more && words->nr + nr == room))
+		return 0;
+	killed = fatal_signal_pending(current);
+	if (killed || (nr && copy_to_user(user, t->batch, nr * sizeof(*t->batch)))) {
+		lsmem_words_lost(store, seg, words);
+		return killed ? -EINTR : -EFAULT;
+	}
+	words->nr += nr;
+	if (damaged)
+		words->state |= LSMEM_WORDS_DAMAGED;
 	if (more && words->nr == room)
 		words->state |= LSMEM_WORDS_MORE;
-	lsmem_words_told(store, seg, words, &look.told, ret);
 	cond_resched();
-	return ret ?: more && words->nr < room;
+	return more && words->nr < room;
 }
 
 static long lsmem_words_next(struct lsmem_store *store, struct lsmem_telling *t, struct lsmem_words *words)
@@ -361,7 +379,7 @@ static long lsmem_words_places(struct lsmem_store *store, struct lsmem_telling *
 	seg = lsmem_words_find(store, words);
 	for (i = 0; seg && i < nr; i++)
 		t->batch[i].place = cpu_to_le64(lsmem_words_place(store, t, nr, i, seg));
-	/* Its place in the table may be that of another one by now. */
+	/* Its entry in the table may be that of another one by now. */
 	stays = seg && lsmem_words_find(store, words) == seg;
 	rcu_read_unlock();
 	if (!stays)

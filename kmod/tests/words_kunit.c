@@ -208,4 +208,4 @@ static struct kunit_suite words_suite = {
 	.test_cases = words_cases,
 };
 
-kunit_test_suites(&words_suite);
+kunit_test_suite(words_suite);

@@ -555,9 +555,10 @@ TEST_F_TIMEOUT(words, load, SECONDS)
 			ret = gather(g, &self->follower, flags, 1 + random_below(&random, random_chance(&random, 50) ? ROOM : 50));
 			ASSERT_LE(0, ret);
 			flags = 0;
-			if (++calls % 256 == 0)
-				(void)store_set_text(&self->store, calls % 512 ? "cleaner/request_compact" :
+			if (++calls % 64 == 0)
+				(void)store_set_text(&self->store, calls % 128 ? "cleaner/request_compact" :
 						     "cleaner/request_clean", "4");
+			usleep(1000);	/* for writers, if there is one processor */
 			ASSERT_EQ(0, lsm_stat(self->store.lsm, &stat));
 		} while (stat.appended_bytes < before.appended_bytes + BETWEEN && now_ms() < end);
 		ASSERT_EQ(0, freeze(&self->follower));
