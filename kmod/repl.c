@@ -27,7 +27,7 @@
  * LOAD is also a command of io_uring: a daemon reads and checks the next segment meanwhile, and
  * needs no thread for that.
  *
- * Locks: attachment->mutex for NEXT, ACK and LOAD, user copies included (none
+ * Locks: attachment->mutex for NEXT, ACK, LOAD and WORDS, user copies included (none
  * of its pages are lsmem's: a fault takes mmap_lock, never this mutex);
  * segments.lock for the state.
  */

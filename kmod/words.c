@@ -299,32 +299,13 @@ static long lsmem_words_next(struct lsmem_store *store, struct lsmem_telling *t,
 
 /* ---- What is in a directory --------------------------------------------- */
 
-/* Is another listing of the batch, in the same block, a newer version of the object?  A COLD word names the newest. */
-static bool lsmem_words_superseded(const struct lsmem_telling *t, u32 nr, u32 which)
-{
-	const struct lsmem_listing *e = &t->batch[which];
-	u32 block = LSMEM_LISTING_GET(le64_to_cpu(e->meta), HOME) * LSMEM_ALIGN / LSMEM_BLOCK, i;
-
-	for (i = 0; i < nr; i++) {
-		const struct lsmem_listing *other = &t->batch[i];
-		u64 key = le64_to_cpu(other->key);
-
-		if (LSMEM_LISTING_GET(le64_to_cpu(other->meta), HOME) * LSMEM_ALIGN / LSMEM_BLOCK == block &&
-		    LSMEM_LISTING_GET(le64_to_cpu(other->meta), TYPE) == LSMEM_TYPE_OBJECT &&
-		    lsmem_handle_index(key) == lsmem_handle_index(le64_to_cpu(e->key)) &&
-		    (key != le64_to_cpu(e->key) ?
-		     lsmem_handle_generation(key) > lsmem_handle_generation(le64_to_cpu(e->key)) :
-		     le64_to_cpu(other->version) > le64_to_cpu(e->version)))
-			return true;
-	}
-	return false;
-}
-
-/* Where the object of a listing is; under rcu_read_lock().  @nr: listings of the batch. */
-static u64 lsmem_words_place(struct lsmem_store *store, const struct lsmem_telling *t, u32 nr, u32 which,
+/*
+ * Where the object of a listing is; under rcu_read_lock().  A COLD word names a block: of several versions of the object
+ * that begin there, each is said to be cold, and the newest is meant.
+ */
+static u64 lsmem_words_place(struct lsmem_store *store, const struct lsmem_listing *listing,
 			     const struct lsmem_segment *seg)
 {
-	const struct lsmem_listing *listing = &t->batch[which];
 	u64 meta = le64_to_cpu(listing->meta), index = lsmem_handle_index(le64_to_cpu(listing->key)), word;
 	const struct lsmem_segment *owner;
 	const struct lsmem_entry *e;
@@ -335,8 +316,8 @@ static u64 lsmem_words_place(struct lsmem_store *store, const struct lsmem_telli
 	word = smp_load_acquire(&lsmem_handle_at(&store->handles, index)->word);
 	if (lsmem_word_state(word) == LSMEM_WORD_COLD)
 		return lsmem_cold_segment(word) == seg->index &&
-		       lsmem_cold_block(word) == LSMEM_LISTING_GET(meta, HOME) * LSMEM_ALIGN / LSMEM_BLOCK &&
-		       !lsmem_words_superseded(t, nr, which) ? LSMEM_PLACE_COLD : LSMEM_PLACE_NONE;
+		       lsmem_cold_block(word) == LSMEM_LISTING_GET(meta, HOME) * LSMEM_ALIGN / LSMEM_BLOCK ?
+		       LSMEM_PLACE_COLD : LSMEM_PLACE_NONE;
 	if (lsmem_word_state(word) != LSMEM_WORD_LIVE)
 		return LSMEM_PLACE_NONE;
 	e = lsmem_word_entry(&store->seglets, word);
@@ -378,7 +359,7 @@ static long lsmem_words_places(struct lsmem_store *store, struct lsmem_telling *
 	rcu_read_lock();
 	seg = lsmem_words_find(store, words);
 	for (i = 0; seg && i < nr; i++)
-		t->batch[i].place = cpu_to_le64(lsmem_words_place(store, t, nr, i, seg));
+		t->batch[i].place = cpu_to_le64(lsmem_words_place(store, &t->batch[i], seg));
 	/* Its entry in the table may be that of another one by now. */
 	stays = seg && lsmem_words_find(store, words) == seg;
 	rcu_read_unlock();

@@ -1427,8 +1427,8 @@ struct lsmem_listing {
  * another daemon's.
  *
  * Objects that are not in memory, @cold, are in the directory of the segment on the backups.  LSMEM_WORDS_PLACES says of
- * its entries which are live: @place is filled in, of tombstones with LSMEM_PLACE_NONE.  A call has all entries of the
- * blocks of LSMEM_BLOCK bytes that it names, as only the newest version of an object in a block is meant.
+ * its entries which are live: @place is filled in, of tombstones with LSMEM_PLACE_NONE.  Of an object that is cold also
+ * older versions that begin in the same block of LSMEM_BLOCK bytes are said to be: the newest counts.
  *
  * EFAULT, EINTR: the segment is told again from its beginning.  ENOENT: LSMEM_WORDS_PLACES of a segment that is not in
  * the log (any more).

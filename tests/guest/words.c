@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,9 +31,8 @@
 #define OBJECTS		2000u	/* most of a writer */
 #define FREEZES		4u
 #define BETWEEN		(STORE_BYTES / 2)	/* bytes that are written between two of them */
-#define BLOCK_ENTRIES	(LSMEM_BLOCK / 32)	/* most that begin in a block */
 #define BLOCK		4096u
-#define BLOCKS		4096u
+#define BLOCKS		1024u
 #define SECONDS		120	/* time limit of a test; sufficient under emulation */
 
 static int call(int fd, unsigned long request, void *argument)
@@ -58,10 +58,10 @@ struct known {
  * struct gathered - what a target knows
  * @known: by index
  * @listings: of a call
- * @segment: that the last call has told, and not to its end; 0: none
+ * @segment: that the last call has told
  * @home: where its last listing ends
- * @told: listings in all
- * @begun: calls that told a segment in parts
+ * @told: listings that counted when they were told
+ * @parts: calls that told a segment in part
  * @again: listings of something that was known, in another place of the same segment
  * @cold: those that are not in memory
  * @wrong: the first thing that is not as it should be
@@ -131,7 +131,7 @@ static int gather_cold(struct gathered *g, struct keeper *keeper, int fd, uint64
 		.size = sizeof(words), .flags = LSMEM_WORDS_PLACES, .listings = (uintptr_t)g->listings,
 	}, ask = words;
 	const uint8_t *bytes = NULL;
-	uint32_t length = 0, at = 0, nr = 0, first = 0, i;
+	uint32_t length = 0, at = 0, nr = 0, i;
 	int ret = 0;
 
 	pthread_mutex_lock(&keeper->lock);
@@ -143,13 +143,11 @@ static int gather_cold(struct gathered *g, struct keeper *keeper, int fd, uint64
 	while (bytes && !ret && (nr || at < length)) {
 		const struct lsmem_entry *e = (const void *)(bytes + at);
 
-		/* All of a block in one call. */
-		if (at < length && (nr <= LSMEM_WORDS_PLACES_MAX - BLOCK_ENTRIES || at / LSMEM_BLOCK == first)) {
+		if (at < length && nr < LSMEM_WORDS_PLACES_MAX) {
 			struct lsmem_directory_entry entry = lsmem_entry_listing(e, at);
 
 			if (lsmem_entry_type(e) == LSMEM_TYPE_OBJECT || lsmem_entry_type(e) == LSMEM_TYPE_TOMBSTONE)
 				g->listings[nr++] = (struct lsmem_listing){ entry.key, entry.version, entry.meta, 0 };
-			first = at / LSMEM_BLOCK;
 			at = lsmem_entry_start(at + lsmem_entry_bytes(e));
 			continue;
 		}
@@ -244,6 +242,21 @@ static int thaw(const struct follower *follower)
 	return call(follower->attach.fd, LSMEM_REPL_FREEZE, &freeze);
 }
 
+/* Is the object where it was told to be, says its word? */
+static bool is_placed(const struct follower *follower, const struct known *known)
+{
+	struct lsmem_listing listing = {
+		__cpu_to_le64(known->key), __cpu_to_le64(known->version), __cpu_to_le64(known->meta), 0,
+	};
+	struct lsmem_words words = {
+		.size = sizeof(words), .flags = LSMEM_WORDS_PLACES, .segment = known->segment,
+		.listings = (uintptr_t)&listing, .nr = 1,
+	};
+
+	return !call(follower->attach.fd, LSMEM_REPL_WORDS, &words) && words.generation == known->generation &&
+	       listing.place == __cpu_to_le64(known->place);
+}
+
 /* What was told of a segment that is retired counts no more; the bytes at each place are those of the entry. */
 static void check_places(struct gathered *g, struct follower *follower)
 {
@@ -255,6 +268,9 @@ static void check_places(struct gathered *g, struct follower *follower)
 		const struct lsmem_entry *e;
 
 		known->counts = known->segment && !known->tombstone && !atomic_load(&follower->gone[known->segment]);
+		if (known->counts && !is_placed(follower, known))
+			WRONG(g, "index %u: not in segment %llu at %#llx", i, (unsigned long long)known->segment,
+			      (unsigned long long)known->place);
 		if (!known->counts || known->place == LSMEM_PLACE_COLD)
 			continue;
 		e = follower_entry(follower, known->place,
@@ -555,8 +571,8 @@ TEST_F_TIMEOUT(words, load, SECONDS)
 			ret = gather(g, &self->follower, flags, 1 + random_below(&random, random_chance(&random, 50) ? ROOM : 50));
 			ASSERT_LE(0, ret);
 			flags = 0;
-			if (++calls % 64 == 0)
-				(void)store_set_text(&self->store, calls % 128 ? "cleaner/request_compact" :
+			if (++calls % 8 == 0)
+				(void)store_set_text(&self->store, calls % 16 ? "cleaner/request_compact" :
 						     "cleaner/request_clean", "4");
 			usleep(1000);	/* for writers, if there is one processor */
 			ASSERT_EQ(0, lsm_stat(self->store.lsm, &stat));
@@ -587,6 +603,50 @@ TEST_F_TIMEOUT(words, load, SECONDS)
 	if (variant->capacity)
 		EXPECT_LT(0, g->cold) TH_LOG("nothing was cold");
 	free(writers);
+}
+
+/* ---- A disk ------------------------------------------------------------------------ */
+
+/* Blocks are objects with one generation; one that is discarded has a tombstone. */
+TEST(disk)
+{
+	struct gathered *g = calloc(1, sizeof(*g));
+	uint64_t range[2] = { BLOCK, 2 * BLOCK };
+	struct follower follower;
+	struct store store;
+	uint8_t *buffer;
+	unsigned int i;
+
+	ASSERT_NE(NULL, g);
+	ASSERT_EQ(0, store_create_disk(&store, STORE_BYTES, 0, LSMEM_STORE_DURABLE));
+	ASSERT_EQ(0, follower_start(&follower, store.name));
+	store.fd = open(store.path, O_RDWR | O_DIRECT | O_CLOEXEC);
+	ASSERT_LE(0, store.fd);
+	ASSERT_EQ(0, posix_memalign((void **)&buffer, BLOCK, BLOCKS * BLOCK));
+	memset(buffer, 1, BLOCKS * BLOCK);
+	ASSERT_EQ(BLOCKS * BLOCK, pwrite(store.fd, buffer, BLOCKS * BLOCK, 0));
+	ASSERT_EQ(0, gather_all(g, &follower, LSMEM_WORDS_BEGIN));
+	EXPECT_EQ(BLOCKS, g->told);
+	ASSERT_EQ(0, ioctl(store.fd, BLKDISCARD, range));
+	ASSERT_EQ(BLOCK, pwrite(store.fd, buffer, BLOCK, 0));
+	ASSERT_EQ(0, freeze(&follower));
+	ASSERT_EQ(0, gather_all(g, &follower, 0));
+	check_places(g, &follower);
+	EXPECT_STREQ("", g->wrong);
+	EXPECT_EQ(BLOCKS + 3, g->told);
+	for (i = 0; i < BLOCKS + 1; i++)
+		EXPECT_EQ(i < BLOCKS && i != 1 && i != 2, g->known[i].counts);
+	EXPECT_TRUE(g->known[1].tombstone && g->known[2].tombstone);
+	EXPECT_LT(g->known[3].version, g->known[0].version);
+	ASSERT_EQ(0, thaw(&follower));
+	close(store.fd);
+	store.fd = -1;
+	follower_stop(&follower);
+	EXPECT_STREQ("", follower.wrong);
+	follower_free(&follower);
+	EXPECT_EQ(0, store_destroy_disk(&store));
+	free(buffer);
+	free(g);
 }
 
 TEST_HARNESS_MAIN
