@@ -222,12 +222,13 @@ static void words_test_evict(struct kunit *test)
 	struct compact_object *o = compact_objects(test);
 	struct lsmem_store *store = test->priv;
 	struct lsmem_segment *seg = words_fill(test, o);
-	struct lsmem_words words = words_next(test, seg, LSMEM_WORDS_BEGIN, WORDS_NR);
+	struct lsmem_words words = words_next(test, seg, LSMEM_WORDS_BEGIN, WORDS_NR + 1);
 	struct lsmem_rest rest = { };
 	u32 i;
 
 	KUNIT_ASSERT_EQ(test, words.nr, WORDS_NR);
 	KUNIT_EXPECT_EQ(test, words.cold, 0);
+	KUNIT_EXPECT_EQ(test, words.state, 0);	/* to its end, the commit record */
 	words_state(store, seg, LSMEM_SEGMENT_COMPACTING);
 	KUNIT_EXPECT_TRUE(test, lsmem_evict(store, seg, true, &rest));
 	set_user_nice(current, 0);	/* what it has changed */
