@@ -283,15 +283,17 @@ static long lsmem_words_next(struct lsmem_store *store, struct lsmem_telling *t,
 	int ret = 0;
 
 	words->nr = 0;
-	seg = lsmem_words_choose(store, t, &words->segment);
-	if (!seg)
-		words->segment = 0;
-	else
+	do {
+		seg = lsmem_words_choose(store, t, &words->segment);
+		if (!seg) {
+			words->segment = 0;
+			break;
+		}
 		do
 			ret = lsmem_words_some(store, t, seg, words, room);
 		while (ret > 0);
-	if (seg)
 		t->cursor = seg->index + !(words->state & LSMEM_WORDS_MORE);
+	} while (!ret && !words->generation);	/* it has become a victim before it was looked at */
 	/* A hint: bits may change meanwhile. */
 	words->left = data_race(bitmap_weight(store->segments.changed, store->segments.nr));
 	return ret;
