@@ -1378,10 +1378,10 @@ struct lsmem_freeze {
 
 /**
  * struct lsmem_listing - an object or tombstone that is live
- * @key: as in struct lsmem_directory_entry, as the next two: see @meta
+ * @key: as in struct lsmem_directory_entry
  * @version: as there
- * @meta: as there.  Of the place at home only the block counts, for an object in memory that was compacted: the
- *	listing is somewhere in that, behind the listing before
+ * @meta: as there, but its place at home is exact to a block of LSMEM_BLOCK bytes: in that it is the first that the
+ *	listings before leave
  * @place: object: its position, as in a handle word, or LSMEM_PLACE_*; tombstone: its barrier
  */
 struct lsmem_listing {
