@@ -112,6 +112,7 @@ struct range {
  * @unowned: another host may own the store
  * @few: too few backups are left to acknowledge anything
  * @low: backups that were logged as nearly full: a mask of their indexes
+ * @limit: segments that the kernel was told last that there is room for; 0: nothing
  * @watchdog_ns: timeout of the service manager's watchdog; 0: none
  * @watchdog_last: when WATCHDOG=1 was sent last, by clock_now_ns()
  * @clean: what cleaning waits for
@@ -151,7 +152,7 @@ struct serve {
 	uint64_t stopped_ns;
 	int io_error, error;
 	bool unowned, few;
-	uint32_t low;
+	uint32_t low, limit;
 	uint64_t watchdog_ns, watchdog_last;
 	enum clean_state clean;
 	struct loop_op clean_poll;

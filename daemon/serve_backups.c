@@ -180,8 +180,22 @@ bool serve_watch_backups(struct serve *s)
 	return closed;
 }
 
+/* Tell the kernel how many segments there is room for, if that has ever been fewer than it has been made for. */
+static void tell_limit(struct serve *s)
+{
+	uint32_t limit = core_limit(s->core), most = s->d->kernel.nr_segments;
+
+	if (limit > most)
+		limit = most;
+	if (limit == s->limit || (!s->limit && limit == most))
+		return;
+	kernel_limit(&s->d->kernel, limit ? limit : 1);
+	s->limit = limit;
+}
+
 /**
- * serve_watch_room - log when a backup becomes nearly full, and when it has room again
+ * serve_watch_room - tell how many segments there is room for, and log when a backup becomes nearly full and when it
+ *	has room again
  * @s: the steady state
  */
 void serve_watch_room(struct serve *s)
@@ -190,6 +204,8 @@ void serve_watch_room(struct serve *s)
 	const struct core_backup_stats *stats;
 	const char *path;
 
+	if (s->d->config.nr_backups > 1 && s->resumed)
+		tell_limit(s);
 	s->low = low;
 	if (changed)
 		core_stats(s->core, &s->d->status.core);

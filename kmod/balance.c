@@ -87,7 +87,7 @@ static u32 lsmem_segments_used(const struct lsmem_store *store)
 static bool lsmem_segments_few(const struct lsmem_store *store)
 {
 	return lsmem_segments_short(store) ||
-	       (u64)lsmem_segments_used(store) * 1000 >= (u64)store->segments.nr * LSMEM_BACKUP_HIGH;
+	       (u64)lsmem_segments_used(store) * 1000 >= (u64)READ_ONCE(store->segments.limit) * LSMEM_BACKUP_HIGH;
 }
 
 /**
@@ -395,7 +395,7 @@ void lsmem_balance(struct lsmem_store *store)
 {
 	struct lsmem_balance balance = {
 		.memory_low = lsmem_memory_low(store),
-		.segments_max = store->segments.nr,
+		.segments_max = READ_ONCE(store->segments.limit),
 		.bytes = (u64)store->seglets.nr * LSMEM_SEGLET_BYTES,
 		.live = store->tier.on ? lsmem_resident_bytes(store) :
 					 percpu_counter_read_positive(&store->live),

@@ -180,7 +180,7 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 			struct lsmem_place *place)
 {
 	int ret = op->op == LSMEM_OP_CHECK ? -EINVAL : lsmem_op_check(call, op, flags);
-	u64 until = 0, never = LSMEM_NO_WAIT;
+	u64 until = place->lapsed, never = LSMEM_NO_WAIT;	/* lapsed: over since long */
 
 	place->segment = 0;
 	place->head = 0;
@@ -213,6 +213,7 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 		if (ret == -LSMEM_EWAIT && flags & LSMEM_OPF_NOWAIT)
 			return -EAGAIN;
 	} while (!ret);
+	place->lapsed |= ret == -ETIMEDOUT;
 	return ret;
 }
 
@@ -329,7 +330,10 @@ static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_ve
 	return copy_to_user(user, &op, shared) ? -EFAULT : 0;
 }
 
-/* The wait of a vector failed: set the results of its durable operations. */
+/*
+ * The wait of a vector failed: set the results of its durable operations, of a group also those of its checks: what was
+ * checked is as uncertain as the group.
+ */
 static int lsmem_vector_unknown(const struct lsmem_vector *vector, u32 nr)
 {
 	u32 i;
@@ -342,7 +346,7 @@ static int lsmem_vector_unknown(const struct lsmem_vector *vector, u32 nr)
 		if (get_user(op, &user->op) || get_user(flags, &user->flags) ||
 		    get_user(result, &user->result))
 			return -EFAULT;
-		if (!result && lsmem_vector_flags(vector, op, flags) & LSMEM_OPF_DURABLE &&
+		if (!result && (op == LSMEM_OP_CHECK || lsmem_vector_flags(vector, op, flags) & LSMEM_OPF_DURABLE) &&
 		    put_user(-ETIMEDOUT, &user->result))
 			return -EFAULT;
 	}

@@ -50,12 +50,15 @@ struct lsmem_append {
  * @offset: end of the entry in the segment; a durable call waits until this is acknowledged
  * @head: in: of a writer: where it is to lie; 0: that of the CPU
  * @deadline: in and out: of all waits for space in a call; see lsmem_space_wait()
+ * @lapsed: in and out: the call has waited in vain for an object (fetch_ms) or a group (durable_ms), and waits
+ *	for no other one
  */
 struct lsmem_place {
 	u64 segment;
 	u32 offset;
 	u32 head;
 	u64 deadline;
+	bool lapsed;
 };
 
 void lsmem_entry_stamp(struct lsmem_store *store, const struct lsmem_append *ap,

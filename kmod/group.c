@@ -386,15 +386,18 @@ static struct lsmem_place lsmem_group_place(struct lsmem_store *store,
 
 /* Wait until that is durable.  @unsettled: where it is kept, or NULL. */
 static int lsmem_group_settle(struct lsmem_store *store, struct lsmem_unsettled *unsettled,
-			      const struct lsmem_place *group, u64 deadline)
+			      const struct lsmem_place *group, struct lsmem_place *place)
 {
 	int ret;
 
-	if (deadline == LSMEM_NO_WAIT && !lsmem_place_durable(store, group, false))
-		return -LSMEM_EWAIT;
+	if ((place->deadline == LSMEM_NO_WAIT || place->lapsed) &&
+	    !lsmem_place_durable(store, group, false))
+		return place->lapsed ? -EBUSY : -LSMEM_EWAIT;
 	ret = lsmem_wait_durable(store, group, READ_ONCE(store->repl.durable_ms));
-	if (ret)
+	if (ret) {
+		place->lapsed = ret == -ETIMEDOUT;
 		return ret == -ETIMEDOUT ? -EBUSY : ret;
+	}
 	if (!unsettled)
 		return 0;
 	write_lock(&store->tier.evicting);
@@ -413,7 +416,7 @@ static int lsmem_group_behind(struct lsmem_store *store, struct lsmem_unsettled 
 	if (!group->segment)
 		return 0;
 	place->head = tried ? 0 : lsmem_log_head_at(store, group->segment);
-	return place->head ? 0 : lsmem_group_settle(store, unsettled, group, place->deadline);
+	return place->head ? 0 : lsmem_group_settle(store, unsettled, group, place);
 }
 
 /**
@@ -421,7 +424,7 @@ static int lsmem_group_behind(struct lsmem_store *store, struct lsmem_unsettled 
  * @store: active
  * @index: of the object
  * @place: in: its deadline, LSMEM_NO_WAIT: do not wait.  In and out: its head: first the change is tried where the
- *	group lies; if that was tried, this waits until the group is durable
+ *	group lies; if that was tried, this waits until the group is durable; whether it has lapsed
  *
  * Context: sleeps, killable; holds nothing.
  * Return: 0: try again; -EBUSY: the group is not durable after durable_ms; -EINTR; -EAGAIN: the store is being

@@ -114,7 +114,7 @@ enum lsmem_survivors {
  * struct lsmem_balance - what a balancer knows
  * @memory_low: seglets are few, or writers wait
  * @segments_used: segments in the log, that is frames of the backup
- * @segments_max: most there can be
+ * @segments_max: most there can be at present
  * @reserved: 0
  * @tombstones: bytes of tombstones
  * @live: bytes of all that counts
@@ -160,6 +160,7 @@ struct lsmem_balance {
 
 /* A backup is short of room when so much of it, per mille, is in use. */
 #define LSMEM_BACKUP_HIGH	950u
+#define LSMEM_SEGMENTS_RESERVE	4u	/* segments that writers, and copies of lost replicas, leave to the cleaner */
 
 __u64 lsmem_policy_lg(__u64 x);
 __u64 lsmem_policy_score(__u32 live, __u32 held, __u64 age);

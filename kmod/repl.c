@@ -414,6 +414,17 @@ static long lsmem_repl_words(void *context, void *arg)
 	return lsmem_words(at->store, &at->telling, arg);
 }
 
+static long lsmem_repl_room(void *context, void *arg)
+{
+	struct lsmem_attachment *at = context;
+	struct lsmem_room *room = arg;
+
+	if (room->flags || room->reserved || !room->segments)
+		return -EINVAL;
+	lsmem_segments_bound(at->store, room->segments);
+	return 0;
+}
+
 /* ---- The descriptor ----------------------------------------------------- */
 
 static const struct lsmem_ioctl lsmem_repl_ioctls[] = {
@@ -433,6 +444,8 @@ static const struct lsmem_ioctl lsmem_repl_ioctls[] = {
 		    lsmem_repl_freeze),
 	LSMEM_IOCTL(LSMEM_REPL_WORDS, struct lsmem_words, LSMEM_WORDS_SIZE_VER0,
 		    lsmem_repl_words),
+	LSMEM_IOCTL(LSMEM_REPL_ROOM, struct lsmem_room, LSMEM_ROOM_SIZE_VER0,
+		    lsmem_repl_room),
 };
 
 /* Calls that do not wait for the others, as readers wait for them. */
@@ -564,6 +577,7 @@ static int lsmem_repl_begin(struct lsmem_store *store, struct lsmem_attach *atta
 		at->resume = ~0ull;
 	}
 	WRITE_ONCE(store->repl.attached, at);
+	lsmem_segments_bound(store, store->segments.nr);	/* until the daemon says otherwise */
 	if (store->state == LSMEM_STATE_ACTIVE)
 		lsmem_warm_again(store);
 	attach->state = store->state;

@@ -26,7 +26,6 @@
 
 #include "store.h"
 
-#define LSMEM_SEGMENTS_RESERVE	4	/* that writers leave to the cleaner */
 #define LSMEM_PASS_SEGMENTS	2	/* of these, what any one victim fits into */
 
 /* Frames that the superblocks and the digest log of a backup take, for so many segments. */
@@ -78,6 +77,7 @@ int lsmem_segments_init(struct lsmem_store *store, u64 bytes, u32 caches)
 		store->segments.nr = 2 * (bytes / LSMEM_SEGMENT_BYTES);
 		store->segments.nr -= LSMEM_BACKUP_OVERHEAD(store->segments.nr);
 	}
+	store->segments.limit = store->segments.nr;
 	store->segments.nr_all = store->segments.nr + caches;
 	store->segments.hash_bits = ilog2(store->segments.nr) + 1;
 	store->segments.table = kvcalloc(store->segments.nr_all, sizeof(*store->segments.table),
@@ -260,7 +260,8 @@ void lsmem_segment_listed(struct lsmem_store *store, struct lsmem_segment *seg)
 void lsmem_segments_spare(struct lsmem_store *store)
 {
 	lockdep_assert_held(&store->segments.lock);
-	while (store->segments.nr_spares < store->heads.nr) {
+	while (store->segments.nr_spares < store->heads.nr &&
+	       store->segments.nr_log < store->segments.limit) {
 		struct lsmem_segment *seg;
 
 		seg = lsmem_segment_new(store, store->segments.next_id, 1);
@@ -273,11 +274,29 @@ void lsmem_segments_spare(struct lsmem_store *store)
 	}
 }
 
+/**
+ * lsmem_segments_bound - LSMEM_REPL_ROOM
+ * @store: durable
+ * @limit: segments that the backups have room for, with those that there are
+ *
+ * There may be more of them already: then heads take what is opened, and no other is until cleaning has freed some.
+ */
+void lsmem_segments_bound(struct lsmem_store *store, u32 limit)
+{
+	spin_lock(&store->segments.lock);
+	WRITE_ONCE(store->segments.limit, min(limit, store->segments.nr));
+	if (lsmem_store_active(store))
+		lsmem_segments_spare(store);
+	spin_unlock(&store->segments.lock);
+	wake_up_all(&store->plan.work);		/* cleaning may be due */
+}
+
 /* Segments that heads can still take: spares, and those that can be opened. */
 static u32 lsmem_segments_left(const struct lsmem_store *store)
 {
-	return READ_ONCE(store->segments.nr_spares) + store->segments.nr -
-	       READ_ONCE(store->segments.nr_log);
+	u32 limit = READ_ONCE(store->segments.limit), used = READ_ONCE(store->segments.nr_log);
+
+	return READ_ONCE(store->segments.nr_spares) + (limit > used ? limit - used : 0);
 }
 
 /**

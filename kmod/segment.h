@@ -190,6 +190,7 @@ static inline u32 lsmem_segment_received(const struct lsmem_segment *seg)
  * @spares: segments that are SPARE, by id
  * @changed: bit of an index: the words of the segment are to be told (words.c); it is also set without the lock
  * @free: segments that are FREE, least recently used first
+ * @limit: segments that the backups have room for at present, at most @nr; also read without the lock, as a hint
  * @nr_log: segments in @log; @nr_log to @next_id are also read without the lock, as hints
  * @nr_spares: OPENING or SPARE
  * @nr_unreadable: segments that no backup has whole
@@ -213,6 +214,7 @@ struct lsmem_segments {
 	struct list_head spares;
 	unsigned long *changed;
 	struct list_head free;
+	u32 limit;
 	u32 nr_log;
 	u32 nr_spares;
 	u32 nr_unreadable;
@@ -232,6 +234,7 @@ void lsmem_segment_begin(struct lsmem_store *store, struct lsmem_segment *seg, u
 struct lsmem_segment *lsmem_segment_new(struct lsmem_store *store, u64 id, u32 generation);
 void lsmem_segment_free(struct lsmem_store *store, struct lsmem_segment *seg);
 void lsmem_segments_spare(struct lsmem_store *store);
+void lsmem_segments_bound(struct lsmem_store *store, u32 limit);
 void lsmem_segment_listed(struct lsmem_store *store, struct lsmem_segment *seg);
 bool lsmem_segments_short(const struct lsmem_store *store);
 u32 lsmem_segments_claimable(const struct lsmem_store *store);

@@ -357,12 +357,13 @@ void lsmem_word_late(const struct lsmem_handles *handles, u64 index, u64 positio
  * lsmem_snapshot_settle - the reader has read what was COLD, or found that it has changed
  * @frozen: cut, of a tiered store
  *
- * When it returns, the late bitmap has all that has changed.  Context: sleeps.
+ * When it returns, the late bitmap has all that has changed.  Context: sleeps for an RCU grace period, which is
+ * not expedited: the caller chooses how often.
  */
 void lsmem_snapshot_settle(struct lsmem_frozen *frozen)
 {
 	if (frozen->cold)
-		synchronize_rcu_expedited();
+		synchronize_rcu();
 }
 
 /* ---- The cut -------------------------------------------------------------- */
@@ -757,7 +758,7 @@ void lsmem_snapshot_end(struct lsmem_frozen *frozen)
 	snapshots->nr--;
 	spin_unlock(&snapshots->lock);
 	if (frozen->cold)
-		synchronize_rcu_expedited();	/* lsmem_word_late() */
+		synchronize_rcu();	/* lsmem_word_late() */
 	lsmem_frozen_destroy(frozen);
 }
 

@@ -126,6 +126,7 @@ LSMEM_ATTR(handles_max, "%llu", store->handles.common);
 LSMEM_ATTR(handles_used, "%lld", percpu_counter_sum_positive(&store->handles.used));
 LSMEM_ATTR(segments, "%u", READ_ONCE(store->segments.nr_log));
 LSMEM_ATTR(segments_max, "%u", store->segments.nr);
+LSMEM_ATTR(segments_limit, "%u", READ_ONCE(store->segments.limit));
 LSMEM_ATTR(spares, "%u", READ_ONCE(store->segments.nr_spares));
 LSMEM_ATTR(era, "%u", READ_ONCE(store->handles.era));
 LSMEM_ATTR(generation, "%u", READ_ONCE(store->handles.max));
@@ -150,6 +151,7 @@ static struct attribute *lsmem_store_attrs[] = {
 	&dev_attr_handles_used.attr,
 	&dev_attr_segments.attr,
 	&dev_attr_segments_max.attr,
+	&dev_attr_segments_limit.attr,
 	&dev_attr_spares.attr,
 	&dev_attr_era.attr,
 	&dev_attr_generation.attr,

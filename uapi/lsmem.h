@@ -138,7 +138,8 @@ struct lsmem_query {
  * store (LSMEM_FEATURE_TIER): EIO: no backup has the object whole; ETIMEDOUT: it is on backups only
  * and was not fetched within its bound (limits/fetch_ms); ENOMEM: likewise, and the memory cgroup of the
  * caller has no memory for the request.  Of a durable store: EBUSY: the last group (LSMEM_OPF_ATOMIC) that has
- * changed the object is not durable within limits/durable_ms; what follows it has to wait.  EREMCHG: its daemon has
+ * changed the object is not durable within limits/durable_ms; what follows it has to wait.  In a vector these two
+ * waits are over for all operations when one has waited in vain.  EREMCHG: its daemon has
  * frozen it (LSMEM_REPL_FREEZE), and not thawed it within limits/stall_ms.
  */
 struct lsmem_op {
@@ -181,8 +182,8 @@ struct lsmem_op {
  *
  * CHECK (LSMEM_FEATURE_CHECK) writes nothing.  The others are carried out only if its object is there when they are, with
  * EXPECT only if it has @version, which is always set to the present one.  The object keeps its version, and no
- * watcher is told.  No crash leaves the others, and not the version that was there.  Of a cold object CHECK waits until it is
- * fetched, as REPLACE does.
+ * watcher is told.  No crash leaves the others, and not the version that was there.  If the durable wait fails, its
+ * result is -ETIMEDOUT, too.  Of a cold object CHECK waits until it is fetched, as REPLACE does.
  */
 struct lsmem_vector {
 	__u32 size;
@@ -1449,11 +1450,35 @@ struct lsmem_words {
 
 #define LSMEM_WORDS_SIZE_VER0	56
 
+/**
+ * struct lsmem_room - LSMEM_REPL_ROOM: how many segments the backups have room for
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @segments: most segments that the log can have at present, with those that it has; more than it was created for:
+ *	as many as that
+ * @reserved: 0
+ *
+ * The log of a store can have the segments for which its backups had room when it was created.  When one is lost,
+ * and its replicas are made anew on the others, there is room for fewer: then the kernel cleans earlier, and
+ * writers leave the last of these segments to the cleaner.  Counts until the descriptor is closed.
+ *
+ * EINVAL: @segments is 0.
+ */
+struct lsmem_room {
+	__u32 size;
+	__u32 flags;
+	__u32 segments;
+	__u32 reserved;
+};
+
+#define LSMEM_ROOM_SIZE_VER0	16
+
 #define LSMEM_REPL_FETCH	_IOWR(LSMEM_IOC_MAGIC, 0xdd, struct lsmem_fetch)
 #define LSMEM_REPL_FILL		_IOWR(LSMEM_IOC_MAGIC, 0xde, struct lsmem_fill)
 #define LSMEM_REPL_PLACE	_IOWR(LSMEM_IOC_MAGIC, 0xdf, struct lsmem_placement)
 #define LSMEM_REPL_NEAR		_IOW(LSMEM_IOC_MAGIC, 0xe0, struct lsmem_near)
 #define LSMEM_REPL_FREEZE	_IOWR(LSMEM_IOC_MAGIC, 0xe1, struct lsmem_freeze)
 #define LSMEM_REPL_WORDS	_IOWR(LSMEM_IOC_MAGIC, 0xe2, struct lsmem_words)
+#define LSMEM_REPL_ROOM	_IOW(LSMEM_IOC_MAGIC, 0xe3, struct lsmem_room)
 
 #endif /* _UAPI_LSMEM_H */

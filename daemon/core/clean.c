@@ -181,6 +181,7 @@ void clean_choose(const struct lsmem_cleaning *want, const struct lsmem_segment_
 	if (want->room && room > want->room)
 		room = want->room;
 	clean_oldest(table, nr, &oldest);
+	oldest.left = least(oldest.left, frames);	/* a lost backup leaves fewer */
 	if (!want->by_backup && oldest.left > CLEAN_FEW &&
 	    (uint64_t)oldest.left * 1000 > (uint64_t)nr * (1000 - LSMEM_BACKUP_HIGH))
 		measure = CLEAN_MEMORY;

@@ -223,6 +223,15 @@ uint32_t core_frames_left(const struct core *core)
 	return left;
 }
 
+uint32_t core_limit(const struct core *core)
+{
+	uint32_t nr = core_segments_left(core), i;
+
+	for (i = 0; i < core->nr_segments; i++)
+		nr += core->segments[i].life != CORE_FREE;
+	return nr;
+}
+
 void core_clock(struct core *core, uint32_t generation_wanted, uint64_t store_time,
 		uint64_t next_segment)
 {

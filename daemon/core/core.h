@@ -264,6 +264,14 @@ uint32_t core_room(const struct core *core);
 uint32_t core_frames_left(const struct core *core);
 
 /**
+ * core_limit - how many segments the backups have room for
+ * @core: core
+ *
+ * Return: the segments that there are, and those that can still be opened.
+ */
+uint32_t core_limit(const struct core *core);
+
+/**
  * core_lists - does a segment have frames on backups?
  * @core: core
  * @segment: its id

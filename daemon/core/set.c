@@ -7,6 +7,7 @@
  * on it. If there is a crash before this digest, a recovery that uses the backup finds everything
  * that was acknowledged. After the digest, a recovery refuses to use the backup alone.
  */
+#include "../../kmod/policy.h"
 #include "private.h"
 
 uint32_t core_domains_left(const struct core *core)
@@ -37,6 +38,17 @@ static uint64_t core_domain_free(const struct core *core, uint32_t backup)
 	return nr;
 }
 
+/* As core_segments_left(), if backup @less had one free frame less; CORE_BACKUPS: none has. */
+static uint32_t core_left_without(const struct core *core, uint32_t less)
+{
+	uint32_t wanted = core_wanted(core), b;
+	uint64_t frames[CORE_BACKUPS] = { 0 };
+
+	core_each_backup(b, core_alive(core))
+		frames[b] = core->nr_free[b] - (b == less);
+	return wanted ? format_segments_of(frames, core->domain, core->nr_backups, wanted) : 0;
+}
+
 /**
  * core_segments_left - count the segments that there are frames for
  * @core: core
@@ -45,12 +57,7 @@ static uint64_t core_domain_free(const struct core *core, uint32_t backup)
  */
 uint32_t core_segments_left(const struct core *core)
 {
-	uint32_t wanted = core_wanted(core), b;
-	uint64_t frames[CORE_BACKUPS] = { 0 };
-
-	core_each_backup(b, core_alive(core))
-		frames[b] = core->nr_free[b];
-	return wanted ? format_segments_of(frames, core->domain, core->nr_backups, wanted) : 0;
+	return core_left_without(core, CORE_BACKUPS);
 }
 
 /*
@@ -130,12 +137,22 @@ uint32_t core_choose(const struct core *core, uint64_t id)
  * @core: core
  * @seg: has at least one replica
  *
+ * The last frames are left for new segments: if copies took them, nothing could be cleaned, so no frame would ever
+ * become free, and writers would wait for ever.
+ *
  * Return: the backup; CORE_BACKUPS: there is no place.
  */
 uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg)
 {
-	return core_choose_one(core, seg->on | seg->listed, seg->item.segment % core->nr_backups,
-			       core_segments_left(core));
+	uint32_t left = core_segments_left(core), to, after;
+
+	to = core_choose_one(core, seg->on | seg->listed, seg->item.segment % core->nr_backups, left);
+	if (to == CORE_BACKUPS)
+		return to;
+	/* What open segments have room for counts as well, as it does for the kernel. */
+	after = core_left_without(core, to);
+	return after == left || core_frames_left(core) - (left - after) >= LSMEM_SEGMENTS_RESERVE ?
+	       to : CORE_BACKUPS;
 }
 
 /**

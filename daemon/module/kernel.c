@@ -591,6 +591,20 @@ int kernel_clean(struct kernel *kernel, const uint64_t *segments, uint32_t *nr, 
 }
 
 /**
+ * kernel_limit - tell how many segments the backups have room for
+ * @kernel: attached
+ * @segments: most that the log can have at present, at least 1
+ *
+ * Errors do not matter: an older module goes on with what the store was created for.
+ */
+void kernel_limit(struct kernel *kernel, uint32_t segments)
+{
+	struct lsmem_room room = { .size = sizeof(room), .segments = segments };
+
+	call(kernel->fd, LSMEM_REPL_ROOM, &room);
+}
+
+/**
  * kernel_fetch - take fetch requests, without waiting
  * @kernel: the store, tiered
  * @requests: out

@@ -406,6 +406,14 @@ static void attach_done(struct making *m, const uint8_t *bytes, long ret)
 
 /* ---- The replication descriptor ----------------------------------------- */
 
+/* More than any store has: with fewer all writers would wait. */
+static const struct field room_fields[] = {
+	FIELD(lsmem_room, size, SIZE),
+	FIELD(lsmem_room, flags, ZERO),
+	FIELD(lsmem_room, segments, NUMBER, .low = 1000, .high = 2000),
+	FIELD(lsmem_room, reserved, ZERO),
+};
+
 static const struct field activate_fields[] = {
 	FIELD(lsmem_activate, size, SIZE),
 	FIELD(lsmem_activate, flags, FLAGS, .low = LSMEM_ACTIVATE_COLD | LSMEM_ACTIVATE_UNVERIFIED),
@@ -507,6 +515,7 @@ const struct description descriptions[] = {
 	CALL("NEAR", REPL, 0, 10, run_near),
 	CALL("PLACE", REPL, 0, 30, run_place),
 	CALL("poll", REPL, 0, 10, run_poll),
+	IOCTL("ROOM", REPL, 0, 5, LSMEM_REPL_ROOM, lsmem_room, room_fields),
 	IOCTL("ACTIVATE", REPL, 0, 1, LSMEM_REPL_ACTIVATE, lsmem_activate, activate_fields),
 };
 

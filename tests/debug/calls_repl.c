@@ -260,7 +260,7 @@ long run_freeze(struct making *m)
 {
 	static const struct field fields[] = {
 		FIELD(lsmem_freeze, size, SIZE),
-		FIELD(lsmem_freeze, term, ANY),
+		FIELD(lsmem_freeze, term, NUMBER, .low = 1, .high = 1000),	/* that and more */
 		FIELD(lsmem_freeze, frozen, ZERO),
 		FIELD(lsmem_freeze, reserved, ZERO),
 	};
@@ -272,11 +272,15 @@ long run_freeze(struct making *m)
 	m->size = sizeof(freeze);
 	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
 	memcpy(&freeze, m->bytes, sizeof(freeze));
-	freeze.term = freeze.term ?: 1;
 	freeze.flags = gene[6].small % 4 ? 0 : LSMEM_FREEZE_THAW;
 	if (how_of(&gene[7]) != VALID) {
 		freeze.flags |= 2u << gene[7].bits % 31;
 		is_wrong(m, EINVAL);
+	}
+	if (how_of(&gene[8]) == NONE) {
+		freeze.term = 0;
+		if (!(freeze.flags & LSMEM_FREEZE_THAW))
+			is_wrong(m, EINVAL);
 	}
 	memcpy(m->bytes, &freeze, sizeof(freeze));
 	ret = repl_call(m, LSMEM_REPL_FREEZE);

@@ -2,6 +2,7 @@
 /*
  * Any bytes from a client to lsmemcached.  Input: a byte, from which the lengths of pieces come, and what the client
  * sends.  It is sent at once, and then in pieces to a server that begins anew: both times the answers must be the same.
+ * With one of the highest bytes the server has users: who has given no password changes and reads nothing.
  *
  * The table is a list in memory, of TABLE_ITEMS items: what is over that has no room.
  */
@@ -20,6 +21,8 @@
 #define TABLE_ITEMS	64u
 #define ANSWER_MAX	(16u << 20)
 #define FIRST_VERSION	100u
+#define WITH_USERS	0xe0u		/* first bytes from this one on */
+#define USERS		"u:p\nname:a password\n"
 
 struct table_item {
 	char key[CACHED_KEY_MAX + 1];
@@ -212,6 +215,19 @@ static void take(struct cached_connection *connection, struct answers *answers)
 	connection->out_begin = connection->out_end = 0;
 }
 
+static void check_stranger(const struct cached_connection *connection)
+{
+	const struct cached_counters *counters = &connection->worker->counters;
+	unsigned int i;
+
+	if (counters->cmd_get | counters->cmd_set | counters->cmd_touch | counters->cmd_meta | counters->cmd_flush)
+		fuzz_fail("a command was carried out without a password");
+	for (i = 0; i < TABLE_ITEMS; i++) {
+		if (table[i].key_length)
+			fuzz_fail("an item was stored without a password");
+	}
+}
+
 static void run(struct cached_connection *connection, struct answers *answers)
 {
 	bool more;
@@ -219,6 +235,8 @@ static void run(struct cached_connection *connection, struct answers *answers)
 	do {
 		more = command_run(connection);
 		batch_flush(connection->worker);
+		if (!connection->authenticated)
+			check_stranger(connection);
 		take(connection, answers);
 	} while (more && !connection->dead && !connection->closing);
 }
@@ -265,6 +283,21 @@ static void converse(const uint8_t *data, size_t size, uint8_t pieces, struct an
 	close(sockets[1]);
 }
 
+/* The file of users, which the server reads as it does at its start. */
+static void load_users(void)
+{
+	char path[] = "/tmp/fuzz-users-XXXXXX";
+	int fd = mkstemp(path);
+
+	if (fd < 0 || write(fd, USERS, strlen(USERS)) != (ssize_t)strlen(USERS))
+		abort();
+	close(fd);
+	cached.options.auth_file = path;
+	if (auth_load())
+		abort();
+	unlink(path);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -278,7 +311,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		cached.workers = calloc(1, sizeof(*cached.workers));
 		cached.workers->batch = batch_new();
 		cached.workers->large = malloc(2 * CACHED_OBJECT_MAX);
+		load_users();
 	}
+	cached.options.auth_file = data[0] >= WITH_USERS ? USERS : NULL;
 	converse(data + 1, size - 1, 0, &whole);
 	converse(data + 1, size - 1, (uint8_t)(data[0] | 1), &pieces);
 	/* Counters and times of the process differ */

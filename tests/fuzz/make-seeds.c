@@ -231,7 +231,7 @@ static void ahead_seeds(void)
 	fclose(file);
 }
 
-/* See fuzz_cached.c: commands, each with all that follow it. */
+/* See fuzz_cached.c: commands, each with all that follow it, to a server without users and to one with. */
 static void cached_seeds(void)
 {
 	static const char *const commands[] = {
@@ -243,6 +243,9 @@ static void cached_seeds(void)
 		"ms YWI= 1 b MA\r\n1\r\nmg YWI= b k v\r\nme YWI= b\r\n", "flush_all 5\r\nverbosity 1\r\nversion\r\n",
 		"set big 0 0 9000\r\n", "stats\r\nstats settings\r\nstats cachedump 1 9\r\nquit\r\n",
 	};
+	static const char *const passwords[] = {
+		"set x 0 0 3\r\nu p\r\n", "get x\r\nset x 0 0 15\r\nname a password\r\n", "set x 0 0 3\r\nu q\r\n",
+	};
 	uint32_t n, i;
 
 	for (n = 0; n < sizeof(commands) / sizeof(*commands); n++) {
@@ -251,6 +254,14 @@ static void cached_seeds(void)
 		put(file, "\7", 1);
 		for (i = n; i < sizeof(commands) / sizeof(*commands); i++)
 			put(file, commands[i], strlen(commands[i]));
+		fclose(file);
+	}
+	for (n = 0; n < sizeof(passwords) / sizeof(*passwords); n++) {
+		FILE *file = seed("cached", "users", n);
+
+		put(file, "\347", 1);
+		put(file, passwords[n], strlen(passwords[n]));
+		put(file, commands[n], strlen(commands[n]));
 		fclose(file);
 	}
 }

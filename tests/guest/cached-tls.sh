@@ -9,6 +9,7 @@ set -u
 keys=$scratch/keys
 port=11411
 tunnel=
+silent=
 
 # certificate NAME [CA]: a key and a certificate in $keys/NAME.pem, signed by itself or by CA
 certificate()
@@ -63,6 +64,22 @@ refuses()
 	timeout 20 "$cached" --store "/dev/$store" -p $port "$@" 2>&1 | grep -q -e "$wanted"
 }
 
+# silent_start WHERE: a connection to a port, or a socket, on which nothing is sent; $silent ends when the server closes it
+silent_start()
+{
+	python3 - "$1" "$scratch/silent" <<-'PYTHON' &
+	import socket, sys
+	client = socket.socket(socket.AF_UNIX) if sys.argv[1][0] == "/" else socket.socket()
+	client.settimeout(20)
+	client.connect(sys.argv[1] if sys.argv[1][0] == "/" else ("127.0.0.1", int(sys.argv[1])))
+	open(sys.argv[2], "w").close()
+	sys.exit(client.recv(1) != b"")
+	PYTHON
+	silent=$!
+	timeout 20 bash -c "until [ -e $scratch/silent ]; do sleep 0.05; done"
+	rm "$scratch/silent"
+}
+
 # plain TEXT: what a client without TLS gets
 plain()
 {
@@ -93,7 +110,8 @@ cat >"$scratch/weak" <<-'END'
 	CipherString = ALL@SECLEVEL=0
 END
 cp "$keys/one.pem" "$keys/served.pem"
-OPENSSL_CONF=$scratch/weak ok 'a server with TLS' listen_start $port -Z --ssl-chain-cert "$keys/served.pem" -t 2
+OPENSSL_CONF=$scratch/weak ok 'a server with TLS' listen_start $port -Z --ssl-chain-cert "$keys/served.pem" -t 2 \
+	--debug-time
 ok 'a client with TLS' tunnel_start
 ok 'answers of all commands are those of the model' model mix $((100 * scale)) "$seed"
 ok 'items are set' model fill $((10 * scale)) "$seed"
@@ -128,6 +146,12 @@ ok 'connections go on' grep -q "$version" <<<"$(client version)"
 kill -HUP $server
 ok 'what is no certificate is told' timeout 20 bash -c "until grep -q ssl-chain-cert $scratch/err; do sleep 0.1; done"
 is 'and the last one stays' "$(served_name)" two
+silent_start $port
+kicks=$(stat_of idle_kicks)
+is 'half a minute passes' "$(client 'debugtime 31' | head -1)" $'OK\r'
+ok 'a connection without a handshake is closed' wait $silent
+ok 'and counted' test "$(stat_of idle_kicks)" -gt "$kicks"
+ok 'connections with TLS go on' grep -q "$version" <<<"$(client version)"
 tunnel_end
 ok 'SIGTERM ends it' server_end TERM
 
@@ -147,14 +171,24 @@ echo nobody >"$scratch/wrong"
 ok 'a line without a password' refuses 'line 1: give USER:PASSWORD' -Y "$scratch/wrong"
 head -c 70000 /dev/zero | tr '\0' 'x' >"$scratch/wrong"
 ok 'a file that is too large' refuses 'File too large' -Y "$scratch/wrong"
-ok 'a server with users' server_start -Y "$scratch/users"
+ok 'a server with users' server_start -Y "$scratch/users" -t 1 --debug-time
 # as TEXT: the answers to a set with TEXT as its data, and to a get
 as()
 {
 	client "$(printf 'set any 0 0 %d\r\n%s\r\nget x' ${#1} "$1")" | tr -d '\r' | xargs -d '\n'
 }
 refused='CLIENT_ERROR authentication failure CLIENT_ERROR unauthenticated'
+# later SECONDS: the clock of the server is moved; its only thread has looked at all connections when this returns
+later()
+{
+	client "$(printf 'set any 0 0 10\r\none secret\r\ndebugtime %d' "$1")" | grep -q OK && client quit
+}
 is 'the right password' "$(as 'one secret')" 'STORED END'
+silent_start "$scratch/socket"
+ok 'most of half a minute passes' later 25
+ok 'a connection without a password goes on' kill -0 $silent
+ok 'the rest passes' later 6
+ok 'and it is closed' wait $silent
 is 'one with blanks' "$(as 'two a longer secret')" 'STORED END'
 is 'a wrong password' "$(as 'one secres')" "$refused"
 is 'a part of a password' "$(as 'one secre')" "$refused"

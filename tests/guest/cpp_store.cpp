@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* lsmem.hpp: stores, objects, views, groups, roots, tables and scans, against models.  With ASan and UBSan.  TAP. */
+/* lsmem.hpp: stores, objects, views, groups, roots, tables, large objects and scans, against models.  With ASan and UBSan.  TAP. */
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -440,6 +440,54 @@ static void test_groups_of_keys(lsmem::store &store, const std::string &path)
 	tap_ok(!here.stat().items && !there.stat().items, "none is left");
 }
 
+/* Writes at random, by one of two names of an object, compared with a string. */
+static bool large_right(const lsmem::large &object, const lsmem::large &other, std::string *model, uint64_t *version)
+{
+	struct lsm_large found;
+
+	for (uint32_t i = 0; i < 60; i++) {
+		std::string data = some_bytes(50000);
+		uint64_t at = random_below(&state, static_cast<uint32_t>(model->size() + 10000)), now;
+
+		if (random_chance(&state, 30)) {
+			now = other.append(data, {}, &at);
+			CHECK(at == model->size());
+		} else {
+			now = object.write(data, at, random_chance(&state, 50) ? lsmem::expect(*version) : lsmem::change{});
+		}
+		model->resize(std::max(model->size(), static_cast<size_t>(at) + data.size()));
+		model->replace(at, data.size(), data);
+		CHECK(now > *version && object.attributes().version == now);
+		*version = now;
+		at = random_below(&state, static_cast<uint32_t>(model->size()));
+		CHECK(other.read<std::string>(at, 70000, &found) == model->substr(at, 70000));
+		CHECK(found.version == now && found.length == model->size() && found.part == 8192 && found.table == 5);
+	}
+	return object.read<std::string>(0, SIZE_MAX) == *model;
+}
+
+static void test_large(const lsmem::store &store, const char *path)
+{
+	lsmem::large object = lsmem::large::create(store, 5, 8192), other(store, object.handle());
+	uint64_t version = object.attributes().version;
+	std::string model;
+
+	tap_ok(large_right(object, other, &model, &version), "a large object, written at random");
+	tap_ok(object.read(model.size(), 1).empty(), "nothing is behind its end");
+	tap_is(thrown([&] { object.read(model.size() + 1, 1); }), EINVAL, "nor can be asked for");
+	auto error = error_of([&] { object.write("x", 0, lsmem::expect(version + 1)); });
+	tap_ok(error.code().value() == EILSEQ && error.version == version, "another version was expected");
+	tap_is(thrown([&] { lsmem::large::create(lsmem::store(path, LSM_RDONLY)); }), EBADF, "a store that is only read");
+	tap_is(thrown([&] { lsmem::large::create(store, 5, 1); }), EINVAL, "parts of one byte");
+	auto small = store.alloc("small");
+	tap_is(thrown([&] { lsmem::large(store, small.handle).attributes(); }), EBADMSG, "an object that is not large");
+	store.free(small.handle);
+	auto report = lsmem::large::sweep(store, 5);
+	tap_ok(report.objects == 1 && report.parts && !report.orphans && !report.broken, "nothing is swept");
+	object.free(lsmem::expect(version));
+	tap_is(thrown([&] { other.attributes(); }), ESTALE, "it is gone");
+}
+
 static void test_scans(lsmem::store &store)
 {
 	std::atomic<uint64_t> sum = 0, rows = 0;
@@ -519,6 +567,7 @@ int main(int, char **argv)
 		test_roots(opened);
 		test_tables(opened);
 		test_groups_of_keys(opened, store.path);
+		test_large(opened, store.path);
 		test_scans(opened);
 		test_example(program.substr(0, program.rfind('/')), store.path);
 		tap_is(opened.stat().handles_used, 1, "no object is left but that of the roots");

@@ -127,6 +127,10 @@ TEST_F_TIMEOUT(durable, vector_timeout, SECONDS)
 		.nr = 2,
 		.stride = sizeof(*ops),
 	};
+	struct {
+		struct lsmem_op op;
+		uint64_t gap;
+	} apart = { 0 };
 	uint64_t handle;
 	char data;
 
@@ -142,6 +146,17 @@ TEST_F_TIMEOUT(durable, vector_timeout, SECONDS)
 	ops[0] = lsm_op_replace(handle, "y", 1, 0, 0);
 	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_VECTOR, &vector));
 	EXPECT_EQ(-ETIMEDOUT, ops[0].result);
+	/* The kernel copies operations that lie apart one by one. */
+	apart.op = lsm_op_replace(handle, "z", 1, 0, 0);
+	vector.ops = (uintptr_t)&apart;
+	vector.nr = 1;
+	vector.stride = sizeof(apart);
+	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_VECTOR, &vector));
+	EXPECT_EQ(-ETIMEDOUT, apart.op.result);
+	EXPECT_EQ(0, apart.op.flags);
+	vector.ops = (uintptr_t)ops;
+	vector.nr = 2;
+	vector.stride = sizeof(*ops);
 	vector.flags = 0;
 	ops[0].result = 0;
 	ASSERT_EQ(0, ioctl(self->store.fd, LSMEM_IOC_VECTOR, &vector));
@@ -394,6 +409,41 @@ static bool is_listed(const struct lsmem_segment_stat *table, uint32_t nr, uint6
 		if (__atomic_load_n(&table[nr].id, __ATOMIC_ACQUIRE) == id)
 			return true;
 	return false;
+}
+
+/* While backups have room for fewer segments than the store was made for, the log has no more, and writers go on. */
+TEST_F_TIMEOUT(durable, fewer_segments, SECONDS)
+{
+	struct lsmem_room room = { .size = sizeof(room) };
+	uint64_t most = store_attribute(&self->store, "segments_max"), handles[4];
+	uint8_t *data = calloc(1, LSMEM_OBJECT_MAX);
+	int fd = self->follower.attach.fd;
+	uint32_t i;
+
+	ASSERT_TRUE(data != NULL);
+	EXPECT_EQ(-1, ioctl(fd, LSMEM_REPL_ROOM, &room));
+	EXPECT_EQ(EINVAL, errno);
+	room.segments = 1;
+	room.reserved = 1;
+	EXPECT_EQ(-1, ioctl(fd, LSMEM_REPL_ROOM, &room));
+	EXPECT_EQ(EINVAL, errno);
+	room.reserved = 0;
+	EXPECT_EQ(most, store_attribute(&self->store, "segments_limit"));
+	for (i = 0; i < 4; i++)
+		ASSERT_EQ(0, lsm_alloc(self->store.lsm, data, LSMEM_OBJECT_MAX, 0, &handles[i], NULL));
+	room.segments = (uint32_t)store_attribute(&self->store, "segments") + 6;
+	ASSERT_LT(room.segments, most);
+	ASSERT_EQ(0, ioctl(fd, LSMEM_REPL_ROOM, &room));
+	EXPECT_EQ(room.segments, store_attribute(&self->store, "segments_limit"));
+	for (i = 0; i < 8 * room.segments + 80; i++) {
+		ASSERT_EQ(0, lsm_replace(self->store.lsm, handles[i % 4], data, LSMEM_OBJECT_MAX, 0, NULL));
+		ASSERT_GE(room.segments, store_attribute(&self->store, "segments"));
+	}
+	EXPECT_LT(0, store_attribute(&self->store, "cleaner/passes"));
+	room.segments = UINT32_MAX;
+	ASSERT_EQ(0, ioctl(fd, LSMEM_REPL_ROOM, &room));
+	EXPECT_EQ(most, store_attribute(&self->store, "segments_limit"));
+	free(data);
 }
 
 /* A segment that is damaged on the backups is cleaned even if all of it is live. */

@@ -451,6 +451,33 @@ static int others_go(struct other *others)
 	return others[0].ret == others[1].ret ? others[0].ret : 1;
 }
 
+/* Whether a group is durable is known of all its operations or of none: also of those that only check. */
+TEST_F(groups, unknown)
+{
+	struct rest rest;
+	uint64_t version;
+
+	if (!variant->backed)
+		SKIP(return, "a volatile store has no durable groups");
+	ASSERT_EQ(0, rest_begin(self, &rest));
+	ASSERT_EQ(0, lsm_sync(self->store.lsm, 0));
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/durable_ms", 200));
+	follower_sleep(&self->follower, true);
+	rest.ops[0] = lsm_op_check(rest.handles[0], 0, 0);
+	rest.ops[1] = lsm_op_replace(rest.handles[1], "new", 3, 0, 0);
+	EXPECT_EQ(0, lsm_vector(self->store.lsm, rest.ops, 2, LSM_ATOMIC | LSM_DURABLE, NULL));
+	EXPECT_EQ(-ETIMEDOUT, rest.ops[0].result);
+	EXPECT_EQ(-ETIMEDOUT, rest.ops[1].result);
+	version = rest.ops[1].version;
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/durable_ms", 60000));
+	follower_sleep(&self->follower, false);
+	rest.ops[0] = lsm_op_check(rest.handles[1], LSM_EXPECT, version);
+	rest.ops[1] = lsm_op_replace(rest.handles[2], "new", 3, 0, 0);
+	EXPECT_EQ(0, lsm_vector(self->store.lsm, rest.ops, 2, LSM_ATOMIC | LSM_DURABLE, NULL));
+	EXPECT_EQ(0, rest.ops[0].result);
+	EXPECT_EQ(0, rest.ops[1].result);
+}
+
 /*
  * A crash must not leave a change that follows a group, and nothing of the group.  While the segment of the group is
  * open, the change goes there, from whatever processor.  Then it waits until the group is durable, within a bound.
@@ -458,8 +485,9 @@ static int others_go(struct other *others)
 TEST_F(groups, follow)
 {
 	struct other others[2] = { { .lsm = self->store.lsm }, { .lsm = self->store.lsm, .frees = true } };
+	struct lsmem_op many[64];
 	struct rest rest;
-	uint64_t handle;
+	uint64_t handle, begin;
 	uint32_t i;
 
 	if (!variant->backed)
@@ -484,6 +512,14 @@ TEST_F(groups, follow)
 	EXPECT_EQ(-EBUSY, others_go(others));
 	rest.ops[0] = lsm_op_replace(rest.handles[3], "again", 5, 0, 0);
 	EXPECT_EQ(-EBUSY, lsm_vector(self->store.lsm, rest.ops, 1, LSM_ATOMIC, NULL));
+	/* A vector waits once. */
+	for (i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = lsm_op_replace(rest.handles[3], "again", 5, 0, 0);
+	begin = now_ms();
+	EXPECT_EQ(0, lsm_vector(self->store.lsm, many, ARRAY_SIZE(many), 0, NULL));
+	EXPECT_GT(test_limit(2000), now_ms() - begin);
+	for (i = 0; i < ARRAY_SIZE(many); i++)
+		EXPECT_EQ(-EBUSY, many[i].result);
 	/* Made, but whether it is durable is not known. */
 	rest.ops[1] = lsm_op_replace(handle, "x", 1, 0, 0);
 	EXPECT_EQ(0, lsm_vector(self->store.lsm, &rest.ops[1], 1, LSM_ATOMIC | LSM_DURABLE, NULL));

@@ -631,11 +631,14 @@ TEST_F_TIMEOUT(tier, unreadable_segment, SECONDS)
 	munmap((void *)cleaning, length);
 }
 
+#define WAITERS	64u	/* operations of a vector */
+
 /* A daemon that does not answer: the wait is bounded; its successor is told again. */
 TEST_F_TIMEOUT(tier, silent_daemon, SECONDS)
 {
+	struct lsmem_op ops[WAITERS];
 	uint64_t begin;
-	uint32_t i;
+	uint32_t i, k;
 
 	ASSERT_EQ(0, fill(self, 70));
 	i = find_cold(self, 0);
@@ -647,6 +650,15 @@ TEST_F_TIMEOUT(tier, silent_daemon, SECONDS)
 	EXPECT_LE(300, now_ms() - begin);
 	EXPECT_GT(test_limit(2000), now_ms() - begin);
 	EXPECT_EQ(1, tier_attribute(&self->store, "requests"));
+	/* A vector waits once, and what is in memory is read. */
+	for (k = 0; k < WAITERS; k++)
+		ops[k] = lsm_op_read(self->objects[k < WAITERS - 1 ? i : self->nr - 1].handle, self->bytes,
+				     LENGTH_MAX, 0);
+	begin = now_ms();
+	EXPECT_EQ(0, lsm_vector(self->store.lsm, ops, WAITERS, 0, NULL));
+	EXPECT_GT(test_limit(2000), now_ms() - begin);
+	for (k = 0; k < WAITERS; k++)
+		EXPECT_EQ(k < WAITERS - 1 ? -ETIMEDOUT : 0, ops[k].result);
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/fetch_ms", 10000));
 
 	/* The same store, another attachment. */

@@ -899,7 +899,7 @@ static void *reopen(void *argument)
  */
 TEST_F_TIMEOUT(window, hostile_reopening, 90)
 {
-	struct reopener reopener = { .store = &self->store, .pause_ms = 160 };
+	struct reopener reopener = { .store = &self->store, .pause_ms = 400 };
 	static uint8_t bytes[FULL_BYTES];
 	uint64_t *handles, state = test_seed, replaced, begin;
 	struct lsmem_stat stat;
@@ -908,7 +908,8 @@ TEST_F_TIMEOUT(window, hostile_reopening, 90)
 	int ret = 0;
 
 	reopener.offset = self->info.slots.offset;
-	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/view_ms", 200));
+	/* Longer than a file is open on a busy machine, too. */
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/view_ms", 1000));
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", test_limit(8000)));
 	ASSERT_EQ(0, lsm_stat(self->store.lsm, &stat));
 	handles = calloc(stat.capacity / sizeof(bytes) + 1, sizeof(*handles));

@@ -757,6 +757,7 @@ const struct litmus litmus[] = {
 	{ "the power and all backups but one", litmus_last_drive },
 	{ "recoveries that are cut off, each from some backups", litmus_promise },
 	{ "the power goes during re-replication", litmus_copy },
+	{ "a backup is lost when the log has grown into all of them", litmus_copy_leaves },
 	{ "a replica made anew, and others are rotten", litmus_copy_rot },
 	{ "a backup comes back, and has most of it still", litmus_keep },
 	{ "all replicas are rotten, and memory is whole or not", litmus_copy_memory },

@@ -69,6 +69,7 @@ bool litmus_quorum(void);
 bool litmus_last_drive(void);
 bool litmus_promise(void);
 bool litmus_copy(void);
+bool litmus_copy_leaves(void);
 bool litmus_copy_rot(void);
 bool litmus_copy_memory(void);
 bool litmus_keep(void);

@@ -552,6 +552,44 @@ static bool tell_each(const struct sim_options *options)
 }
 
 /*
+ * Two replicas on three backups, and more segments than two backups have frames for: one is lost.  Copies leave room
+ * for cleaning, with which writers go on, and in the end all segments have two replicas.
+ */
+bool litmus_copy_leaves(void)
+{
+	static const struct sim_options options = { .frames = 14, .extra = 7, .backups = 3, .replicas = 2 };
+	bool ok = tell(&options, STEPS);
+	struct sim *sim = run.sim;
+	uint32_t index;
+
+	go_on(sim);
+	for (index = 0; core_frames_left(sim->core) > LSMEM_SEGMENTS_RESERVE + 1 && !sim->error[0]; index++) {
+		lit_put(index % 9, 1 + index % 2, 100 + index % 50);
+		lit_roll(1 + index % 2);
+		lit_settle();
+		if (index > 10 * options.frames)
+			sim_fail(sim, "the log does not grow");
+	}
+	lose(sim, 0);
+	copies_settle(sim);
+	if (core_frames_left(sim->core) < LSMEM_SEGMENTS_RESERVE)
+		sim_fail(sim, "copies have left room for %u segments", core_frames_left(sim->core));
+	for (index = 0; index < 30 && !sim->error[0]; index++) {
+		lit_pass();
+		copies_settle(sim);
+		lit_put(index % 9, 1 + index % 2, 100 + index % 50);
+		lit_roll(1 + index % 2);
+		lit_settle();
+	}
+	copies_settle(sim);
+	if (!sim->error[0] && !oracle_all_acked(sim->model))
+		sim_fail(sim, "not all is acknowledged");
+	ok = ok && (!sim->error[0] || complain(sim, "copies leave room"));
+	sim_free(sim);
+	return ok;
+}
+
+/*
  * Two replicas on three backups: @first is lost, @more requests complete, and @second is lost.  If
  * a segment has no other replica yet, core stops, and no digest forgets the segment.  After a power
  * cut a recovery without @second misses it, and a recovery with it finds everything.

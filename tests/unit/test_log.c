@@ -13,7 +13,7 @@
 #include "../common/tap.h"
 
 #define THREADS	4
-#define LINES	100000
+#define LINES	500000	/* with fewer, a race of the count may have no effect */
 
 static unsigned long lines, counted;
 

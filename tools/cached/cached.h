@@ -74,7 +74,7 @@
  * @durable_failures: waits that failed
  * @total_connections: accepted
  * @rejected_connections: over the limit
- * @idle_kicks: connections closed because they were idle
+ * @idle_kicks: connections closed because they were idle, or late with TLS or the password
  * @auth_cmds: users and passwords that were given
  * @auth_errors: of @auth_cmds, wrong
  * @ssl_handshake_errors: connections that never spoke TLS as they must
@@ -390,6 +390,7 @@ struct cached_connection;
 int tls_load(void);
 bool tls_begin(struct cached_connection *connection);
 ssize_t tls_receive(struct cached_connection *connection, void *to, size_t room);
+bool tls_is_ready(const struct cached_connection *connection);
 size_t tls_pending(const struct cached_connection *connection);
 ssize_t tls_send(struct cached_connection *connection, const void *from, size_t length);
 void tls_end(struct cached_connection *connection);
@@ -434,6 +435,7 @@ enum batch_kind {
  * @closing: to be closed when everything has been sent
  * @dead: to be closed at once
  * @changed: in this pass it has changed items
+ * @began: second at which it was accepted
  * @last: second of its last command
  */
 struct cached_connection {
@@ -463,6 +465,7 @@ struct cached_connection {
 	bool closing;
 	bool dead;
 	bool changed;
+	uint32_t began;
 	uint32_t last;
 };
 

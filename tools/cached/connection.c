@@ -28,7 +28,7 @@ struct cached_connection *connection_new(struct cached_worker *worker, int fd)
 		return NULL;
 	connection->worker = worker;
 	connection->fd = fd;
-	connection->last = item_now();
+	connection->began = connection->last = item_now();
 	connection->authenticated = !cached.options.auth_file;
 	if (cached.options.ssl && !tls_begin(connection)) {
 		tls_end(connection);

@@ -94,6 +94,17 @@ bool tls_begin(struct cached_connection *connection)
 	return SSL_set_fd(connection->tls, connection->fd) == 1;
 }
 
+/**
+ * tls_is_ready - whether the handshake is over
+ * @connection: with TLS or without
+ *
+ * Return: it is, or there is none.
+ */
+bool tls_is_ready(const struct cached_connection *connection)
+{
+	return !connection->tls || SSL_is_init_finished(connection->tls);
+}
+
 /* The result of a call as that of recv() and send() */
 static ssize_t result(struct cached_connection *connection, int ret)
 {
@@ -107,7 +118,7 @@ static ssize_t result(struct cached_connection *connection, int ret)
 	case SSL_ERROR_ZERO_RETURN:
 		return 0;
 	}
-	if (!SSL_is_init_finished(connection->tls))
+	if (!tls_is_ready(connection))
 		connection->worker->counters.ssl_handshake_errors++;
 	errno = EPROTO;
 	return -1;

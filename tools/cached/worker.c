@@ -19,6 +19,7 @@
 
 #define EVENTS		64
 #define IDLE_CHECK_MS	1000
+#define GREETING_SECONDS	30u	/* for TLS and the password */
 
 static void activate(struct cached_connection *connection)
 {
@@ -81,17 +82,30 @@ static void adopt(struct cached_worker *worker)
 	}
 }
 
+/* Can connections be closed because nothing comes? */
+static bool has_bounds(void)
+{
+	return cached.options.idle || cached.options.ssl || cached.options.auth_file;
+}
+
+static bool is_late(const struct cached_connection *connection, uint32_t now)
+{
+	if (!connection->authenticated || !tls_is_ready(connection))
+		return connection->began + GREETING_SECONDS <= now;
+	return cached.options.idle && connection->last + cached.options.idle <= now;
+}
+
 /* Once a second */
 static void close_idle(struct cached_worker *worker)
 {
 	struct cached_connection *connection, *next;
 
-	if (!cached.options.idle || worker->looked == worker->now)
+	if (!has_bounds() || worker->looked == worker->now)
 		return;
 	worker->looked = worker->now;
 	for (connection = worker->all; connection; connection = next) {
 		next = connection->all;
-		if (connection->active || connection->last + cached.options.idle > worker->now)
+		if (connection->active || !is_late(connection, worker->now))
 			continue;
 		worker->counters.idle_kicks++;
 		end(connection);
@@ -157,7 +171,7 @@ static void *serve(void *argument)
 
 	while (!__atomic_load_n(&cached.stop, __ATOMIC_ACQUIRE)) {
 		nr = epoll_wait(worker->poll, events, EVENTS,
-				worker->active ? 0 : cached.options.idle ? IDLE_CHECK_MS : -1);
+				worker->active ? 0 : has_bounds() ? IDLE_CHECK_MS : -1);
 		worker->now = item_now();
 		for (i = 0; i < nr; i++) {
 			if (events[i].data.ptr)

@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# lsmemd with three backups, into all of which the log has grown: one is lost, so there is room for fewer segments.
+# Writers go on, with it and after it has come back, and in the end no segment is short of replicas.  In a guest
+# with two drives: TAP.
+#
+#	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-room.sh
+. "$(dirname "$0")/guest-lib.sh"
+. "$here/several-lib.sh"
+for name in a b c d; do
+	uncut $name
+done
+sectors=$((200 << 11))
+cut_device a "$drive" 0
+cut_device b "$drive" 1
+cut_device c "$other" 0
+for name in a b c; do
+	dd if=/dev/zero of="/dev/mapper/$name" bs=1M count=8 oflag=direct status=none
+done
+
+# attribute NAME: of the store
+attribute() { cat "/sys/class/lsmem/$store/$1"; }
+grown() { [ $(($(attribute segments) * 10)) -ge $(($(attribute segments_max) * 8)) ]; }
+# written BYTES: so many more become durable
+written()
+{
+	local wanted=$(($(daemon log_bytes) + $1))
+
+	until_true 180 eval '[ "$(daemon log_bytes)" -gt '$wanted' ]'
+}
+
+several 2 1 0 a b c
+ok 'formatted and active' start room --init || exit 1
+load 900
+ok 'the log has grown into all backups' until_true 300 grown
+is 'there is room for all segments' "$(attribute segments_limit)" "$(attribute segments_max)"
+"$ctl" backups | sed 's/^/# /'
+spoil c "$other" 0
+ok 'one is lost' until_is lost backup c state
+ok 'there is room for fewer' until_true 30 eval '[ "$(attribute segments_limit)" -lt "$(attribute segments_max)" ]'
+ok 'writers go on' written $((64 << 20))
+ok 'all replicas are made anew' until_is 0 daemon segments_short
+"$ctl" backups | sed 's/^/# /'
+echo "# $(attribute segments) segments of $(attribute segments_limit), $(attribute segments_max) with all"
+mend c
+lose_memory
+ok 'it comes back: recovers' start back
+verify 'it comes back: all there'
+load 900
+ok 'it comes back: is used again' until_is used backup c state
+ok 'it comes back: writers go on' written $((256 << 20))
+ok 'it comes back: nothing is short' until_is 0 daemon segments_short
+ok 'there is room for all segments again' until_true 60 eval '[ "$(attribute segments_limit)" = "$(attribute segments_max)" ]'
+"$ctl" backups | sed 's/^/# /'
+slay_load
+verify 'all there'
+stop
+is 'drains' "$status" 0
+run "$ctl" destroy "$store"
+for name in a b c; do
+	uncut $name
+done
+[ "$failed" -eq 0 ] || sed 's/^/# /' "$log" | tail -60
+tap_end
