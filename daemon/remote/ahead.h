@@ -31,7 +31,7 @@
 
 #define AHEAD_MAGIC	0x414d534cu	/* "LSMA" */
 #define AHEAD_BYTES	(256u << 10)	/* no block is longer: a slot of the source */
-#define AHEAD_COLD	UINT64_MAX	/* place of an object that is not in the source's memory */
+#define AHEAD_COLD	UINT64_MAX	/* place of an object that is not in its segment's memory */
 
 enum ahead_kind {
 	AHEAD_LISTINGS	= 1,
@@ -57,7 +57,7 @@ struct ahead_head {
 
 struct ahead_listing {
 	struct lsmem_directory_entry entry;
-	__le64 place;		/* object: position in the source's memory, as in its handle word, or
+	__le64 place;		/* as struct lsmem_listing. Object: position in the source's memory, or
 				 * AHEAD_COLD; tombstone: its barrier
 				 */
 };

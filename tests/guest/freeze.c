@@ -178,7 +178,9 @@ TEST_F(freeze, calls)
 	uint64_t begin;
 	char data[4];
 
+	EXPECT_EQ(0, store_attribute(&self->store, "frozen"));
 	ASSERT_EQ(0, freeze(&self->follower));
+	EXPECT_EQ(1, store_attribute(&self->store, "frozen"));
 	begin = now_ms();
 	EXPECT_EQ(-EREMCHG, read_op(fd, self->handle, 0, data));
 	EXPECT_LE(STALL_MS, now_ms() - begin);
@@ -217,6 +219,7 @@ TEST_F(freeze, calls)
 	EXPECT_EQ(1, stat.handles_used);
 
 	ASSERT_EQ(0, thaw(&self->follower));
+	EXPECT_EQ(0, store_attribute(&self->store, "frozen"));
 	EXPECT_EQ(0, read_op(fd, self->handle, 0, data));
 	EXPECT_STREQ("old", data);
 	EXPECT_EQ(0, call(fd, LSMEM_IOC_VECTOR, &vector));
