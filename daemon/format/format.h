@@ -134,6 +134,12 @@ static inline bool format_is_listed(const struct lsmem_entry *entry)
 	return type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE;
 }
 
+/* Are two listings of one version the same, but for their places? @a, @b: their @meta. */
+static inline bool format_listing_same(uint64_t a, uint64_t b)
+{
+	return !((a ^ b) & ~(((1ull << LSMEM_LISTING_HOME_BITS) - 1) << LSMEM_LISTING_HOME_SHIFT));
+}
+
 /**
  * struct format_verify - checks all of a closed or sealed segment, as its bytes arrive
  * @walk: at the end of the entries that have been checked
