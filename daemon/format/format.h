@@ -52,6 +52,10 @@ enum format_error format_listing_check(const struct lsmem_directory_entry *listi
 enum format_error format_directory_check(const struct lsmem_directory_entry *directory,
 					 const struct lsmem_segment_footer *footer,
 					 uint64_t indices);
+uint32_t format_end_bytes(uint32_t length);
+enum format_error format_end_check(const uint8_t *end, const struct lsmem_super *super, uint64_t segment,
+				   uint32_t generation, uint32_t length, uint64_t indices,
+				   const struct lsmem_directory_entry **directory);
 uint64_t format_indices(const struct lsmem_super *super);
 
 /* A digest record takes whole blocks; the bytes after its items are zero. */
