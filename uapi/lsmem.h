@@ -1403,7 +1403,7 @@ struct lsmem_listing {
 
 /* lsmem_words.state */
 #define LSMEM_WORDS_MORE	(1u << 0)	/* there was no room for all of the segment: the next call goes on */
-#define LSMEM_WORDS_DAMAGED	(1u << 1)	/* in memory: not all is listed; LSMEM_WORDS_PLACES finds the objects */
+#define LSMEM_WORDS_DAMAGED	(1u << 1)	/* in memory: not all is listed, and not all objects have a place */
 
 /**
  * struct lsmem_words - LSMEM_REPL_WORDS: which objects and tombstones are live, and where

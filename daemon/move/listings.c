@@ -5,12 +5,6 @@
 #include "format/format.h"
 #include "listings.h"
 
-/* Is the directory enough? */
-static bool in_directory(const struct listings *l)
-{
-	return l->closed && !l->whole;
-}
-
 /**
  * listings_range - which bytes of the frame have to be read
  * @l: the segment
@@ -19,8 +13,8 @@ static bool in_directory(const struct listings *l)
  */
 void listings_range(const struct listings *l, uint32_t *from, uint32_t *to)
 {
-	*from = in_directory(l) ? LSMEM_SEGMENT_BYTES - format_end_bytes(l->length) : LSMEM_BLOCK;
-	*to = in_directory(l) ? LSMEM_SEGMENT_BYTES : LSMEM_BLOCK + lsmem_block_round(l->length);
+	*from = l->closed ? LSMEM_SEGMENT_BYTES - format_end_bytes(l->length) : LSMEM_BLOCK;
+	*to = l->closed ? LSMEM_SEGMENT_BYTES : LSMEM_BLOCK + lsmem_block_round(l->length);
 }
 
 static int from_directory(const struct listings *l, const uint8_t *end, struct lsmem_listing *listings)
@@ -45,7 +39,6 @@ static int from_data(const struct listings *l, const uint8_t *data, struct lsmem
 		.salt = lsmem_segment_salt(l->super->uuid, l->segment, l->generation), .end = l->length,
 	};
 	struct lsmem_directory_entry listing;
-	uint64_t place;
 	int nr = 0;
 
 	while (walk.at < walk.end) {
@@ -59,9 +52,8 @@ static int from_data(const struct listings *l, const uint8_t *data, struct lsmem
 		if (lsmem_handle_index(lsmem_entry_handle(entry)) >= l->indices)
 			return -EBADMSG;
 		listing = lsmem_entry_listing(entry, home);
-		place = lsmem_entry_type(entry) == LSMEM_TYPE_TOMBSTONE ? lsmem_entry_value(entry) : LSMEM_PLACE_NONE;
 		listings[nr++] = (struct lsmem_listing){
-			listing.key, listing.version, listing.meta, __cpu_to_le64(place),
+			listing.key, listing.version, listing.meta, __cpu_to_le64(LSMEM_PLACE_NONE),
 		};
 	}
 	return nr;
@@ -81,7 +73,7 @@ int listings_make(const struct listings *l, const uint8_t *bytes, struct lsmem_l
 {
 	uint32_t from, to;
 
-	if (!in_directory(l))
+	if (!l->closed)
 		return from_data(l, bytes, listings);
 	listings_range(l, &from, &to);
 	return from_directory(l, bytes + (to - from), listings);

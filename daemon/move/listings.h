@@ -21,14 +21,13 @@
  * @segment: id
  * @generation: of the segment
  * @length: bytes of log data, as the digest lists them
- * @closed: it has a directory; false: a recovery has sealed it
- * @whole: barriers of tombstones are wanted, which only their entries have
+ * @closed: it has a directory; false: a recovery has sealed it, and its entries are looked at
  */
 struct listings {
 	const struct lsmem_super *super;
 	uint64_t indices, segment;
 	uint32_t generation, length;
-	bool closed, whole;
+	bool closed;
 };
 
 void listings_range(const struct listings *l, uint32_t *from, uint32_t *to);

@@ -50,20 +50,14 @@ static int tell_words(struct tell *tell, struct lsmem_words *words)
 	return !ret && words->nr > room ? -EPROTO : ret;
 }
 
-/*
- * Keep those of @nr listings that are live. Of a tombstone the kernel knows no place: its barrier is in the listing that was
- * read, if the entry was. Return: how many there are.
- */
-static uint32_t tell_keep(const struct lsmem_listing *read, struct lsmem_listing *placed, uint32_t nr)
+/* Keep those of @nr listings that are live; no tombstone is among them. Return: how many there are. */
+static uint32_t tell_keep(struct lsmem_listing *placed, uint32_t nr)
 {
 	uint32_t kept = 0, i;
 
-	for (i = 0; i < nr; i++) {
-		if (!LSMEM_LISTING_GET(__le64_to_cpu(read[i].meta), LENGTH))
-			placed[i].place = read[i].place;
+	for (i = 0; i < nr; i++)
 		if (placed[i].place != __cpu_to_le64(LSMEM_PLACE_NONE))
 			placed[kept++] = placed[i];
-	}
 	return kept;
 }
 
@@ -76,20 +70,19 @@ static int tell_block_places(struct tell *tell, struct ahead_head *block)
 	int ret = 0;
 
 	while (tell->listing < tell->nr_listings && AHEAD_ROOM - nr >= LSMEM_WORDS_PLACES_MAX) {
-		const struct lsmem_listing *from = tell->listings + tell->listing;
 		struct lsmem_words words = {
 			.flags = LSMEM_WORDS_PLACES, .segment = tell->segment, .listings = (uintptr_t)(to + nr),
 		};
 
 		left = tell->nr_listings - tell->listing;
 		most = left < LSMEM_WORDS_PLACES_MAX ? left : LSMEM_WORDS_PLACES_MAX;
-		memcpy(to + nr, from, most * sizeof(*to));
+		memcpy(to + nr, tell->listings + tell->listing, most * sizeof(*to));
 		words.nr = most;
 		ret = tell_words(tell, &words);
 		if (ret)
 			break;
 		told = words;
-		nr += tell_keep(from, to + nr, most);
+		nr += tell_keep(to + nr, most);
 		tell->listing += most;
 	}
 	if (ret && ret != -ENOENT)
@@ -115,6 +108,9 @@ static int tell_block_words(struct tell *tell, struct ahead_head *block)
 
 	if (ret)
 		return ret;
+	/* An object whose header it is has no place that the kernel could tell. The backups have it. */
+	if (words.state & LSMEM_WORDS_DAMAGED)
+		return -EUCLEAN;
 	tell->begun = true;
 	tell->behind = words.segment && words.left > tell->rest;
 	tell->marks |= !tell->behind;
@@ -127,10 +123,10 @@ static int tell_block_words(struct tell *tell, struct ahead_head *block)
 	ahead_begin_segment(block, words.segment, words.generation, words.end);
 	ahead_added(block, words.nr);
 	/* What is not in memory is told behind the last of what is. */
-	if (!(words.state & LSMEM_WORDS_MORE) && (words.cold || words.state & LSMEM_WORDS_DAMAGED)) {
+	if (words.cold && !(words.state & LSMEM_WORDS_MORE)) {
 		tell->segment = words.segment;
 		tell->listings = NULL;
-		tell->user->directory(tell, words.segment, words.state & LSMEM_WORDS_DAMAGED);
+		tell->user->directory(tell, words.segment);
 	}
 	return 1;
 }
@@ -169,8 +165,9 @@ static int tell_next(struct tell *tell, struct ahead_head *block)
  *
  * After a 0 the caller asks again when it has called tell_directory(), tell_gone() or tell_tick().
  *
- * Return: 1; 0: there is none now; -EOVERFLOW: the target reads too slowly; -EPROTO: the kernel's answer cannot be; an error
- * of tell_directory(); or one of LSMEM_REPL_WORDS. After an error no block follows.
+ * Return: 1; 0: there is none now; -EOVERFLOW: the target reads too slowly; -EUCLEAN: a segment is damaged in memory, and the
+ * store must be recovered from its backups instead; -EPROTO: the kernel's answer cannot be; an error of tell_directory(); or
+ * one of LSMEM_REPL_WORDS. After an error no block follows.
  */
 int tell_block(struct tell *tell, struct ahead_head *block)
 {
@@ -199,9 +196,8 @@ void tell_gone(struct tell *tell, uint64_t segment)
 /**
  * tell_directory - the listings of a segment have been read
  * @tell: @directory was called
- * @listings: checked, in the order of their home offsets. @place of an object counts for nothing; that of a tombstone is its
- *	barrier, or LSMEM_PLACE_NONE: it is not to be told. They stay until the next call of @directory or the end of the
- *	connection
+ * @listings: checked, in the order of their home offsets; @place counts for nothing. They stay until the next call of
+ *	@directory or the end of the connection
  * @nr: number of @listings
  * @error: 0; -ENOENT: the segment is not on the backups any more, or not yet: it is told anew when it is closed, if it has to
  *	be; or another negative errno, which ends the connection

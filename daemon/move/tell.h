@@ -30,12 +30,11 @@ struct tell;
 /**
  * struct tell_user - what the source's blocks need of their caller; no callback calls back
  * @words: do LSMEM_REPL_WORDS; @size is filled in already. Return: 0 or a negative errno
- * @directory: read the listings of a segment from a backup, then call tell_directory(). @whole: not only its directory, but
- *	the entries, so that tombstones have their barriers
+ * @directory: read the listings of a segment from a backup, then call tell_directory()
  */
 struct tell_user {
 	int (*words)(struct tell *tell, struct lsmem_words *words);
-	void (*directory)(struct tell *tell, uint64_t segment, bool whole);
+	void (*directory)(struct tell *tell, uint64_t segment);
 };
 
 /**

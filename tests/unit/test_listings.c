@@ -20,7 +20,7 @@ static struct lsmem_super super = { .uuid = "a store" };
  * struct frame - a closed segment on a backup
  * @bytes: of it
  * @length: of its log data
- * @listings: that are wanted, with @barriers of tombstones
+ * @listings: that are wanted
  * @nr: number of them
  */
 static struct frame {
@@ -31,11 +31,11 @@ static struct frame {
 
 static struct lsmem_listing made[LISTINGS_MAX];
 
-static struct listings listings(bool closed, bool whole)
+static struct listings listings(bool closed)
 {
 	return (struct listings){
 		.super = &super, .indices = INDICES, .segment = SEGMENT, .generation = GENERATION,
-		.length = frame.length, .closed = closed, .whole = whole,
+		.length = frame.length, .closed = closed,
 	};
 }
 
@@ -59,7 +59,7 @@ static bool add(uint32_t type, uint32_t length, uint64_t index, uint64_t version
 	if (type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE)
 		frame.listings[frame.nr++] = (struct lsmem_listing){
 			listing.key, listing.version, listing.meta,
-			__cpu_to_le64(type == LSMEM_TYPE_TOMBSTONE ? BARRIER : LSMEM_PLACE_NONE),
+			__cpu_to_le64(LSMEM_PLACE_NONE),
 		};
 	return true;
 }
@@ -115,20 +115,9 @@ static int make(const struct listings *l)
 	return ret;
 }
 
-/* Are they those that are wanted? A directory has no barriers. */
-static bool wanted(bool barriers)
+static bool wanted(void)
 {
-	uint32_t i;
-
-	for (i = 0; i < frame.nr; i++) {
-		struct lsmem_listing listing = frame.listings[i];
-
-		if (!barriers)
-			listing.place = __cpu_to_le64(LSMEM_PLACE_NONE);
-		if (memcmp(&listing, &made[i], sizeof(listing)))
-			return false;
-	}
-	return true;
+	return !memcmp(frame.listings, made, frame.nr * sizeof(made[0]));
 }
 
 static bool test_made(void)
@@ -141,12 +130,11 @@ static bool test_made(void)
 
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		fill(i, kinds[i].most, kinds[i].nr);
-		l = listings(true, false);
-		CHECK(make(&l) == (int)frame.nr && wanted(false));
-		l = listings(true, true);
-		CHECK(make(&l) == (int)frame.nr && wanted(true));
-		l = listings(false, false);
-		CHECK(make(&l) == (int)frame.nr && wanted(true));
+		l = listings(true);
+		CHECK(make(&l) == (int)frame.nr && wanted());
+		memset(made, 0, sizeof(made));
+		l = listings(false);
+		CHECK(make(&l) == (int)frame.nr && wanted());
 	}
 	return true;
 }
@@ -157,24 +145,24 @@ static bool test_refused(void)
 	struct listings l;
 	uint32_t kind;
 
-	for (kind = 0; kind < 3; kind++) {
+	for (kind = 0; kind < 2; kind++) {
 		fill(9, 1000, 2000);
-		l = listings(kind < 2, kind == 1);
+		l = listings(!kind);
 		CHECK(make(&l) == (int)frame.nr);
 		l.segment++;
 		CHECK(make(&l) == -EBADMSG);
-		l = listings(kind < 2, kind == 1);
+		l = listings(!kind);
 		l.generation++;
 		CHECK(make(&l) == -EBADMSG);
-		l = listings(kind < 2, kind == 1);
+		l = listings(!kind);
 		l.indices = 100;
 		CHECK(make(&l) == -EBADMSG);
-		l = listings(kind < 2, kind == 1);
+		l = listings(!kind);
 		l.length -= LSMEM_ALIGN;
 		CHECK(make(&l) == -EBADMSG);
 		l.length += LSMEM_ALIGN + LSMEM_LONG_BYTES;
 		CHECK(make(&l) == -EBADMSG);
-		l = listings(kind < 2, kind == 1);
+		l = listings(!kind);
 		frame.bytes[kind ? LSMEM_BLOCK + frame.length / 2 :
 			    LSMEM_SEGMENT_BYTES - LSMEM_BLOCK - lsmem_directory_bytes(frame.nr) + 100] ^= 4;
 		CHECK(make(&l) == -EBADMSG);
@@ -184,7 +172,7 @@ static bool test_refused(void)
 
 int main(void)
 {
-	tap_ok(test_made(), "listings from a directory, and with barriers from the entries");
+	tap_ok(test_made(), "listings from a directory, and from the entries");
 	tap_ok(test_refused(), "what is not of the segment, or damaged, is refused");
 	return tap_end();
 }

@@ -240,11 +240,38 @@ static bool test_damaged(void)
 	return true;
 }
 
+/* When can the source say READY? When nothing of the log is open, and the digest says so. */
+static bool test_settled(void)
+{
+	struct sim *sim = begin(&one);
+
+	CHECK(core_settled(sim->core));
+	model_put(sim->model, 8, 2, 100);
+	CHECK(core_settled(sim->core));		/* it has not heard of that */
+	sim_events(sim);
+	CHECK(!core_settled(sim->core));
+	sim_settle(sim);
+	CHECK(!core_settled(sim->core));	/* durable, and not closed */
+	model_roll(sim->model, 2);
+	sim_events(sim);
+	CHECK(!core_settled(sim->core));
+	sim_settle(sim);
+	CHECK(!core_settled(sim->core));	/* closed, and the digest does not say so */
+	core_tick(sim->core);
+	CHECK(!core_settled(sim->core));
+	sim_issue(sim);
+	sim_settle(sim);
+	CHECK(core_settled(sim->core));
+	sim_free(sim);
+	return true;
+}
+
 int main(void)
 {
 	tap_ok(test_recovers(), "a target recovers what it was told, and reads tombstones alone");
 	tap_ok(test_refuses(), "what was told counts only with its digest, and if all was told");
 	tap_ok(test_damaged(), "a damaged tombstone, and another replica");
+	tap_ok(test_settled(), "a core is settled when its digest says all");
 	known_free(source.known);
 	return tap_end();
 }

@@ -252,16 +252,6 @@ static void evict(struct words *w)
 		}
 }
 
-static void damage(struct words *w)
-{
-	struct words_segment *seg = closed(w);
-
-	if (!seg || !seg->nr)
-		return;
-	seg->damage = random_below(&w->random, seg->nr);
-	seg->changed = seg->again = true;
-}
-
 /* ---- History ---------------------------------------------------------------- */
 
 void words_begin(struct words *w, uint64_t random)
@@ -291,9 +281,7 @@ void words_step(struct words *w)
 		compact(w);
 	else if (what >= 982 && what < 990)
 		evict(w);
-	else if (what >= 990 && what < 991)
-		damage(w);
-	else if (what >= 991)
+	else if (what >= 990)
 		closes(w, random_below(&w->random, WORDS_HEADS));
 }
 
@@ -378,8 +366,6 @@ static void list(struct words *w, struct words_segment *seg, struct lsmem_words 
 			__cpu_to_le64(e->barrier ? e->barrier : words_place(w, segment, e)),
 		};
 	}
-	if (seg->damage < seg->nr)
-		call->state |= LSMEM_WORDS_DAMAGED;
 	if (seg->told < seg->nr) {
 		call->state |= LSMEM_WORDS_MORE;
 		seg->changed = true;

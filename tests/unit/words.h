@@ -28,7 +28,7 @@ struct words_entry {
 	bool cold, moved;
 };
 
-/* @told: entries that were told; @flip: which of its two seglets; @damage: the first entry that cannot be read, or all */
+/* @told: entries that were told; @flip: which of its two seglets; @damage: the first entry that cannot be read */
 struct words_segment {
 	enum words_state state;
 	uint64_t id;
