@@ -212,7 +212,7 @@ static void ahead_seeds(void)
 			ahead_begin_segment(&block.head, 7, 1, LSMEM_BLOCK);
 			for (home = 0; home < 256; home += 128) {
 				struct lsmem_directory_entry entry = {
-					__cpu_to_le64(lsmem_handle_make(9, 1)), __cpu_to_le64(5),
+					__cpu_to_le64(lsmem_handle_make(9, 1)), __cpu_to_le64(5 + home),
 					__cpu_to_le64(home ? lsmem_listing_make(0, LSMEM_TYPE_TOMBSTONE, home, 0, 0) :
 						      lsmem_listing_make(100, LSMEM_TYPE_OBJECT, home, 0, 0)),
 				};
