@@ -238,6 +238,8 @@ void tell_last(struct tell *tell)
  * tell_is_all - has the target been told everything?
  * @tell: begun
  *
+ * Before that a 0 of tell_block() is not the end, so the caller calls move_source_ready() only afterwards.
+ *
  * Return: true: what counts of all that was told is what is live, and stays it until the store is thawed; tell_block()
  * returns 0 from now on.
  */

@@ -71,7 +71,14 @@ static void source_end(struct move_peer *peer, const char *why)
 static int source_block(struct move_peer *peer, struct ahead_head *block)
 {
 	struct link *link = of_peer(peer);
+	int ret;
 
+	if (world.tell) {
+		ret = world.tell(block);
+		if (ret > 0)
+			link->given = ++world.blocks;
+		return ret;
+	}
 	if (world.block_fail || link->given == world.blocks)
 		return world.block_fail;
 	if (++link->given == SEGMENTS + 1)
@@ -173,8 +180,10 @@ static int target_block(struct move_target *target, const struct ahead_head *blo
 	struct link *link = of_target(target);
 	bool mark = __le32_to_cpu(block->kind) == AHEAD_MARK;
 
-	world.broken |= link->ready.term || __le64_to_cpu(block->sequence) != ++link->came ||
-			mark != (link->came == SEGMENTS + 1) ||
+	world.broken |= link->ready.term || __le64_to_cpu(block->sequence) != ++link->came;
+	if (world.know)
+		return world.know(block);
+	world.broken |= mark != (link->came == SEGMENTS + 1) ||
 			(!mark && __le64_to_cpu(block->segment) != link->came);
 	return world.take_fail;
 }

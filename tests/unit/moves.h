@@ -15,7 +15,7 @@
 #define QUEUE	64u
 #define ROOM	16u
 #define SEGMENTS	20u	/* told before the mark */
-#define SEGLETS	16u
+#define SEGLETS	64u
 #define TERM	7u
 #define REVISION	99u
 #define DIGEST	1234u
@@ -65,6 +65,9 @@ extern struct world {
 	uint32_t room;
 	int slots_fail, block_fail, keys_fail, store_fail, take_fail;
 	bool broken;		/* a rule that must always hold did not */
+	/* Blocks of another kind: made by the one, and taken by the other. */
+	int (*tell)(struct ahead_head *block);
+	int (*know)(const struct ahead_head *block);
 } world;
 
 void moves_start(const char *host);
