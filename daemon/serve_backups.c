@@ -187,9 +187,9 @@ static void tell_limit(struct serve *s)
 
 	if (limit > most)
 		limit = most;
-	if (limit == s->limit || (!s->limit && limit == most))
+	if (!limit || limit == s->limit || (!s->limit && limit == most))
 		return;
-	kernel_limit(&s->d->kernel, limit ? limit : 1);
+	kernel_limit(&s->d->kernel, limit);
 	s->limit = limit;
 }
 

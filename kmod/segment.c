@@ -288,7 +288,8 @@ void lsmem_segments_bound(struct lsmem_store *store, u32 limit)
 	if (lsmem_store_active(store))
 		lsmem_segments_spare(store);
 	spin_unlock(&store->segments.lock);
-	wake_up_all(&store->plan.work);		/* cleaning may be due */
+	lsmem_space_came(store);		/* or cleaning is due */
+	wake_up(&store->repl.events);		/* spares can be opened */
 }
 
 /* Segments that heads can still take: spares, and those that can be opened. */

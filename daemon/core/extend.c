@@ -48,7 +48,7 @@ void core_extend_run(struct core *core)
 		}
 		if (!core_may_extend(core, open))
 			continue;
-		b = core_choose_copy(core, seg);
+		b = core_choose_more(core, seg);
 		if (b == CORE_BACKUPS || core->nr_ops[b] + CORE_OPS_SPARE >= CORE_IOS)
 			continue;
 		memset(&open->replica[b], 0, offsetof(struct core_replica, block));

@@ -419,6 +419,7 @@ uint32_t core_wanted(const struct core *core);
 uint32_t core_join(struct core *core);
 uint32_t core_choose(const struct core *core, uint64_t id);
 bool core_domain_taken(const struct core *core, uint32_t taken, uint32_t b);
+uint32_t core_choose_more(const struct core *core, const struct core_segment *seg);
 uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg);
 uint32_t core_segments_left(const struct core *core);
 void core_frame_free(struct core *core, uint32_t backup, uint32_t frame);

@@ -133,20 +133,32 @@ uint32_t core_choose(const struct core *core, uint64_t id)
 }
 
 /**
- * core_choose_copy - choose the backup for one more replica of a segment
+ * core_choose_more - choose the backup for one more replica of a segment
  * @core: core
  * @seg: has at least one replica
  *
- * The last frames are left for new segments: if copies took them, nothing could be cleaned, so no frame would ever
- * become free, and writers would wait for ever.
+ * Return: the backup; CORE_BACKUPS: there is no place.
+ */
+uint32_t core_choose_more(const struct core *core, const struct core_segment *seg)
+{
+	return core_choose_one(core, seg->on | seg->listed, seg->item.segment % core->nr_backups,
+			       core_segments_left(core));
+}
+
+/**
+ * core_choose_copy - choose the backup for a copy of a closed or sealed segment
+ * @core: core
+ * @seg: has at least one replica
+ *
+ * The last frames are left for new segments, and for replicas of open ones, for which writers wait: if copies took
+ * them, nothing could be cleaned, so no frame would ever become free, and writers would wait for ever.
  *
  * Return: the backup; CORE_BACKUPS: there is no place.
  */
 uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg)
 {
-	uint32_t left = core_segments_left(core), to, after;
+	uint32_t to = core_choose_more(core, seg), left = core_segments_left(core), after;
 
-	to = core_choose_one(core, seg->on | seg->listed, seg->item.segment % core->nr_backups, left);
 	if (to == CORE_BACKUPS)
 		return to;
 	/* What open segments have room for counts as well, as it does for the kernel. */

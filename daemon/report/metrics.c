@@ -496,6 +496,8 @@ static const struct source {
 	{ "lsmem_store_segments", "Segments in the log.", "segments", NULL },
 	{ "lsmem_store_segments_max", "Most segments that the log can have.", "segments_max",
 	  NULL },
+	{ "lsmem_store_segments_limit", "Of these, for how many the backups have room at present.",
+	  "segments_limit", NULL },
 	{ "lsmem_store_resident_bytes", "Of a tiered store: live bytes in memory.",
 	  "tier/resident_bytes", NULL },
 	{ "lsmem_store_cold_bytes", "Of a tiered store: live bytes that are not in their segment's memory.",

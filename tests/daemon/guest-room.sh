@@ -6,17 +6,8 @@
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-room.sh
 . "$(dirname "$0")/guest-lib.sh"
-. "$here/several-lib.sh"
-for name in a b c d; do
-	uncut $name
-done
 sectors=$((200 << 11))
-cut_device a "$drive" 0
-cut_device b "$drive" 1
-cut_device c "$other" 0
-for name in a b c; do
-	dd if=/dev/zero of="/dev/mapper/$name" bs=1M count=8 oflag=direct status=none
-done
+. "$here/several-lib.sh"
 
 # attribute NAME: of the store
 attribute() { cat "/sys/class/lsmem/$store/$1"; }
@@ -30,7 +21,7 @@ written()
 }
 
 several 2 1 0 a b c
-ok 'formatted and active' start room --init || exit 1
+ok 'formatted and active' start room --init
 load 900
 ok 'the log has grown into all backups' until_true 300 grown
 is 'there is room for all segments' "$(attribute segments_limit)" "$(attribute segments_max)"
@@ -57,7 +48,7 @@ verify 'all there'
 stop
 is 'drains' "$status" 0
 run "$ctl" destroy "$store"
-for name in a b c; do
+for name in a b c d; do
 	uncut $name
 done
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" | tail -60

@@ -38,7 +38,7 @@ CLIENTS = 16            # HTTP_CONNECTIONS
 FILES = {
     "size_bytes": 256 << 20, "capacity_bytes": 230 << 20, "live_bytes": 100 << 20, "seglets": 4096,
     "free_seglets": 2000, "reserved_seglets": 64, "handles_max": 1 << 20, "handles_used": 777,
-    "segments": 20, "segments_max": 64, "stats/appends": 1000, "stats/appended_bytes": 4 << 20,
+    "segments": 20, "segments_max": 64, "segments_limit": 60, "stats/appends": 1000, "stats/appended_bytes": 4 << 20,
     "stats/replaced": 500, "stats/deleted": 20, "stats/durable_waits": 9, "stats/stalls": 2,
     "stats/throttles": 3, "stats/stall_ns": 1_500_000_000, "stats/throttle_ns": 250_000_000,
     "stats/stall_histogram": " ".join(["1"] * 23 + ["2"]), "cleaner/compactions": 11,

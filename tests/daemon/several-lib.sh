@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Several backups on parts of two drives; a test can make each part fail.  Sourced after
-# guest-lib.sh.
-sectors=$((448 << 11))
+# guest-lib.sh.  A test can set $sectors, the size of each, before.
+sectors=${sectors:-$((448 << 11))}
 
 modprobe -a dm-mod dm-flakey
 
@@ -58,4 +58,5 @@ cut_device c "$other" 0
 cut_device d "$other" 1
 for name in a b c d; do
 	dd if=/dev/zero of="/dev/mapper/$name" bs=1M count=8 oflag=direct status=none
+	dd if=/dev/zero of="/dev/mapper/$name" bs=1M count=1 seek=$(((sectors >> 11) - 1)) oflag=direct status=none
 done

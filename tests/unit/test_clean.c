@@ -171,6 +171,8 @@ static bool test_short(void)
 		table[SLOTS - 1] = (struct lsmem_segment_stat) { .id = 7000 };
 		CHECK(choose(100) == 1);
 		CHECK(choice.measure == (left > SLOTS / 20 ? CLEAN_MEMORY : CLEAN_BACKUP));
+		/* After the loss of a backup there are fewer frames than entries. */
+		CHECK(choose(3) == 1 && choice.measure == CLEAN_BACKUP);
 	}
 	return true;
 }

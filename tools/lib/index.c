@@ -11,7 +11,7 @@
  * no such bucket, the low k bits.  A stripe grows by one bucket at a time, which takes its items from one other.
  * A slot has enough of the hash to say which.  Buckets with more than LSM_SLOTS items have overflow buckets, which stay.
  *
- * Readers take no lock.  An item that moves is in its new bucket before the shape changes, and leaves the old one
+ * Readers take no lock, but where a group is adding their key (table_group.c).  An item that moves is in its new bucket before the shape changes, and leaves the old one
  * after that: a reader that has not found an item looks whether the shape is still that with which it began, and
  * begins again if it is not.  The slots are loaded with acquire: who sees that an item has left sees the new shape.
  *
