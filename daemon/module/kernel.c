@@ -646,49 +646,6 @@ int kernel_fill(struct kernel *kernel, struct lsmem_fill_one *fills, uint32_t nr
 }
 
 /**
- * kernel_words - ask which objects are live, and where
- * @kernel: the store, active
- * @words: as in struct lsmem_words; @size is filled in here
- *
- * Return: 0; -ENOTTY: the module is older; or another negative errno of LSMEM_REPL_WORDS.
- */
-int kernel_words(struct kernel *kernel, struct lsmem_words *words)
-{
-	words->size = sizeof(*words);
-	return call(kernel->fd, LSMEM_REPL_WORDS, words);
-}
-
-/**
- * kernel_freeze - serve no client any more
- * @kernel: the store, active
- * @term: of this host's ownership
- * @frozen: out: nothing changes the log any more, and all of it is in closed segments; false: ask again
- *
- * Return: 0; -ENOTTY: the module is older; or another negative errno of LSMEM_REPL_FREEZE.
- */
-int kernel_freeze(struct kernel *kernel, uint64_t term, bool *frozen)
-{
-	struct lsmem_freeze freeze = { .size = sizeof(freeze), .term = term };
-	int err = call(kernel->fd, LSMEM_REPL_FREEZE, &freeze);
-
-	*frozen = !err && freeze.frozen;
-	return err;
-}
-
-/**
- * kernel_thaw - serve clients again
- * @kernel: the store, frozen
- *
- * Return: 0, or a negative errno of LSMEM_REPL_FREEZE.
- */
-int kernel_thaw(struct kernel *kernel)
-{
-	struct lsmem_freeze freeze = { .size = sizeof(freeze), .flags = LSMEM_FREEZE_THAW };
-
-	return call(kernel->fd, LSMEM_REPL_FREEZE, &freeze);
-}
-
-/**
  * kernel_near - name the drive that the kernel reads itself
  * @kernel: the store, tiered
  * @fd: of a block device; -1: none
