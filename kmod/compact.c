@@ -379,7 +379,7 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 static void lsmem_compact_leave(struct lsmem_store *store, struct lsmem_segment *seg)
 {
 	spin_lock(&store->segments.lock);
-	if (seg->damaged)	/* what had moved before is where no one finds it */
+	if (seg->damaged)	/* entries that have moved are not in seg->seglets */
 		lsmem_segment_changed(store, seg, true);
 	lsmem_segment_leave(seg);
 	spin_unlock(&store->segments.lock);
