@@ -12,7 +12,7 @@
  *  - an invalid message ends the connection and has no other effect;
  *  - a connection moves a store, or serves a backup: each side knows which, and takes no other messages.
  *
- * Of a move this file knows who may send which message, READ and BLOCK; move_source.c and move_target.c know
+ * Of a move this file knows which side may send which message, READ and BLOCK; move_source.c and move_target.c know
  * the rest.
  */
 #ifndef LSMEMD_SESSION_H
