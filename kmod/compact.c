@@ -367,6 +367,7 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 	seg->committed = c->end;
 	seg->packed = c->kept;
 	WRITE_ONCE(seg->packed_time, lsmem_store_time(store));
+	lsmem_segment_changed(store, seg, true);
 	if (c->trailer && !seg->nr_seglets)
 		lsmem_cache_free(store, seg);
 	else
@@ -378,6 +379,8 @@ static void lsmem_compact_swap(struct lsmem_compactor *c, struct lsmem_segment *
 static void lsmem_compact_leave(struct lsmem_store *store, struct lsmem_segment *seg)
 {
 	spin_lock(&store->segments.lock);
+	if (seg->damaged)	/* entries that have moved are not in seg->seglets */
+		lsmem_segment_changed(store, seg, true);
 	lsmem_segment_leave(seg);
 	spin_unlock(&store->segments.lock);
 }

@@ -242,6 +242,8 @@ bool lsmem_evict(struct lsmem_store *store, struct lsmem_segment *seg, bool all,
 	WRITE_ONCE(store->segments.steps, store->segments.steps + 1);
 	WRITE_ONCE(seg->step, store->segments.steps);
 	WRITE_ONCE(seg->swept, true);
+	if (bytes)
+		lsmem_segment_changed(store, seg, true);
 	spin_unlock(&store->segments.lock);
 	return true;
 }

@@ -31,7 +31,8 @@
  *	shared.c				memory that clients share
  *	watcher.c				the descriptor that reads notes
  *	uring.c				commands of io_uring
- *	activate.c, load.c, freeze.c, repl.c	the daemon: recovery, and the stream
+ *	activate.c, load.c, freeze.c, words.c,
+ *	repl.c				the daemon: recovery, and the stream
  *	chardev.c, sysfs.c, debugfs.c	interfaces of one store
  *	store.c, control.c			stores created and destroyed
  *

@@ -27,7 +27,7 @@
  * LOAD is also a command of io_uring: a daemon reads and checks the next segment meanwhile, and
  * needs no thread for that.
  *
- * Locks: attachment->mutex for NEXT, ACK and LOAD, user copies included (none
+ * Locks: attachment->mutex for NEXT, ACK, LOAD and WORDS, user copies included (none
  * of its pages are lsmem's: a fault takes mmap_lock, never this mutex);
  * segments.lock for the state.
  */
@@ -52,6 +52,7 @@
 #include "uring.h"
 #include "warm.h"
 #include "window.h"
+#include "words.h"
 
 #ifdef CONFIG_IO_URING
 #include "compat/uring.h"
@@ -70,6 +71,7 @@
  * @resume: segments with higher ids are still to be told by RESUME; ~0: none
  * @broken: events were lost while they were copied out; the daemon must attach again
  * @batch: events to be copied out
+ * @telling: of LSMEM_REPL_WORDS
  */
 struct lsmem_attachment {
 	struct lsmem_store *store;
@@ -77,6 +79,7 @@ struct lsmem_attachment {
 	u64 resume;
 	bool broken;
 	struct lsmem_event batch[LSMEM_BATCH];
+	struct lsmem_telling telling;
 };
 
 /* ---- Telling ------------------------------------------------------------ */
@@ -404,6 +407,13 @@ static long lsmem_repl_freeze(void *context, void *arg)
 	return lsmem_freeze(at->store, arg);
 }
 
+static long lsmem_repl_words(void *context, void *arg)
+{
+	struct lsmem_attachment *at = context;
+
+	return lsmem_words(at->store, &at->telling, arg);
+}
+
 static long lsmem_repl_room(void *context, void *arg)
 {
 	struct lsmem_attachment *at = context;
@@ -432,6 +442,8 @@ static const struct lsmem_ioctl lsmem_repl_ioctls[] = {
 		    lsmem_repl_clean),
 	LSMEM_IOCTL(LSMEM_REPL_FREEZE, struct lsmem_freeze, LSMEM_FREEZE_SIZE_VER0,
 		    lsmem_repl_freeze),
+	LSMEM_IOCTL(LSMEM_REPL_WORDS, struct lsmem_words, LSMEM_WORDS_SIZE_VER0,
+		    lsmem_repl_words),
 	LSMEM_IOCTL(LSMEM_REPL_ROOM, struct lsmem_room, LSMEM_ROOM_SIZE_VER0,
 		    lsmem_repl_room),
 };

@@ -24,6 +24,7 @@ struct lsmem_attachment;
  * @flush_ms: bound of FLUSH and fsync
  * @frozen: clients wait (freeze.c); under attachment->mutex for writing, as @term
  * @term: that the daemon has given the store, 0: none
+ * @round: how often all words were to be told (words.c); under attachment->mutex
  */
 struct lsmem_repl {
 	struct lsmem_attachment *attached;
@@ -34,6 +35,7 @@ struct lsmem_repl {
 	u32 flush_ms;
 	bool frozen;
 	u64 term;
+	u64 round;
 };
 
 int lsmem_repl_attach(struct lsmem_attach *attach);

@@ -84,7 +84,8 @@ int lsmem_segments_init(struct lsmem_store *store, u64 bytes, u32 caches)
 					 store->seglets.gfp);
 	store->segments.hash = kvcalloc(1ul << store->segments.hash_bits,
 					sizeof(*store->segments.hash), store->seglets.gfp);
-	if (!store->segments.table || !store->segments.hash)
+	store->segments.changed = kvcalloc(BITS_TO_LONGS(store->segments.nr), sizeof(long), store->seglets.gfp);
+	if (!store->segments.table || !store->segments.hash || !store->segments.changed)
 		return -ENOMEM;
 	spin_lock_init(&store->segments.lock);
 	INIT_LIST_HEAD(&store->segments.log);
@@ -107,6 +108,7 @@ int lsmem_segments_init(struct lsmem_store *store, u64 bytes, u32 caches)
 void lsmem_segments_destroy(struct lsmem_store *store)
 {
 	vfree(store->segments.shown);
+	kvfree(store->segments.changed);
 	kvfree(store->segments.hash);
 	kvfree(store->segments.table);
 }
@@ -474,6 +476,21 @@ void lsmem_segment_done(struct lsmem_segment *seg)
 }
 
 /**
+ * lsmem_segment_changed - the words of a segment are to be told, or told again (words.c)
+ * @store: segments.lock held
+ * @seg: what has changed of it can be seen; a cache segment is never told
+ * @again: also what was told of it has changed
+ */
+void lsmem_segment_changed(struct lsmem_store *store, struct lsmem_segment *seg, bool again)
+{
+	lockdep_assert_held(&store->segments.lock);
+	if (seg->index >= store->segments.nr)
+		return;
+	seg->told.again |= again;
+	set_bit(seg->index, store->segments.changed);
+}
+
+/**
  * lsmem_segment_close - close a segment that has its final length
  * @store: the store; the head's lock held
  * @seg: was a head; all its entries are committed
@@ -483,6 +500,7 @@ void lsmem_segment_close(struct lsmem_store *store, struct lsmem_segment *seg)
 	spin_lock(&store->segments.lock);
 	seg->home = seg->committed;
 	seg->state = LSMEM_SEGMENT_CLOSED;
+	lsmem_segment_changed(store, seg, false);
 	if (!store->durable)
 		lsmem_segment_done(seg);
 	spin_unlock(&store->segments.lock);

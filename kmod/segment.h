@@ -42,6 +42,22 @@ enum lsmem_segment_state {
 };
 
 /**
+ * struct lsmem_told - what a migration's target has been told of a segment (words.c)
+ * @end: bytes of the prefix of its memory
+ * @entries: objects and tombstones in that, live or not
+ * @home: where, at home, the last one ends that was told
+ * @again: what was told has changed: all is to be told anew
+ * @round: lsmem_repl.round of the above; of another one, nothing is told
+ */
+struct lsmem_told {
+	u32 end;
+	u32 entries;
+	u32 home;
+	bool again;
+	u64 round;
+};
+
+/**
  * struct lsmem_segment - a segment of the log
  * @id: never used again; 0 when free
  * @generation: of its frame on the backup: how often that has been used
@@ -68,6 +84,7 @@ enum lsmem_segment_state {
  * @entries: directory entries (objects, tombstones) reserved
  * @packed: of them, those that the last compaction has kept; LSMEM_NOT_PACKED: none yet
  * @home: length on the backup, bytes
+ * @told: what a migration's target knows
  * @barrier: highest barrier among its tombstones
  * @open_time: store time when it became a head: its age for the policy
  * @packed_time: store time of its last compaction, or @open_time
@@ -126,6 +143,7 @@ struct lsmem_segment {
 	u32 entries;
 	u32 packed;
 	u32 home;
+	struct lsmem_told told;
 	u64 barrier;
 	u64 open_time;
 	u64 packed_time;
@@ -170,6 +188,7 @@ static inline u32 lsmem_segment_received(const struct lsmem_segment *seg)
  * @log: segments that are not FREE, by id
  * @todo: segments that are not durably closed, by id
  * @spares: segments that are SPARE, by id
+ * @changed: bit of an index: the words of the segment are to be told (words.c); it is also set without the lock
  * @free: segments that are FREE, least recently used first
  * @limit: segments that the backups have room for at present, at most @nr; also read without the lock, as a hint
  * @nr_log: segments in @log; @nr_log to @next_id are also read without the lock, as hints
@@ -193,6 +212,7 @@ struct lsmem_segments {
 	struct list_head log;
 	struct list_head todo;
 	struct list_head spares;
+	unsigned long *changed;
 	struct list_head free;
 	u32 limit;
 	u32 nr_log;
@@ -224,6 +244,7 @@ struct lsmem_segment *lsmem_segment_take(struct lsmem_store *store, bool survivo
 int lsmem_segment_grow(struct lsmem_store *store, struct lsmem_segment *seg, u32 to,
 		       enum lsmem_taker taker);
 void lsmem_segment_done(struct lsmem_segment *seg);
+void lsmem_segment_changed(struct lsmem_store *store, struct lsmem_segment *seg, bool again);
 void lsmem_segment_show(const struct lsmem_segment *seg);
 void lsmem_segment_leave(struct lsmem_segment *seg);
 void lsmem_segment_unreadable(struct lsmem_store *store, struct lsmem_segment *seg, bool unreadable);

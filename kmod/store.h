@@ -78,8 +78,8 @@ struct lsmem_watches;
  * user memory is accessed under the latter.
  * snapshots.cutting (snapshot.c) is taken with none of them held, and of them only snapshots.lock under it.
  *
- * No user memory is accessed under a spinlock or store->mutex.  The copies of NEXT, ACK, LOAD and
- * PLACE run under attachment->mutex, those of FILL under tier.fill, which no page fault takes.  A page
+ * No user memory is accessed under a spinlock or store->mutex.  The copies of NEXT, ACK, LOAD,
+ * PLACE and WORDS run under attachment->mutex, those of FILL under tier.fill, which no page fault takes.  A page
  * fault in a range of pages can wait for space (log.c) and for a fetch (fetch.c), which a daemon ends: a
  * daemon whose buffers are such pages waits for itself, until these waits end.  Under a folio's lock
  * the kernel copies user memory with page faults disabled; under the others of the four it is not accessed.

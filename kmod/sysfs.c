@@ -78,6 +78,7 @@ LSMEM_ATTR(kind, "%s", store->kind == LSMEM_KIND_BLOCK ? "block" : "object");
 LSMEM_ATTR(durability, "%s", store->durable ? "durable" : "volatile");
 LSMEM_ATTR(state, "%s", lsmem_state_name(READ_ONCE(store->state)));
 LSMEM_ATTR(attached, "%d", READ_ONCE(store->repl.attached) ? 1 : 0);
+LSMEM_ATTR(frozen, "%d", lsmem_store_frozen(store) ? 1 : 0);
 LSMEM_ATTR(uuid, "%pUb", store->uuid);
 
 static ssize_t given_name_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -135,6 +136,7 @@ static struct attribute *lsmem_store_attrs[] = {
 	&dev_attr_durability.attr,
 	&dev_attr_state.attr,
 	&dev_attr_attached.attr,
+	&dev_attr_frozen.attr,
 	&dev_attr_uuid.attr,
 	&dev_attr_given_name.attr,
 	&dev_attr_charged.attr,

@@ -1378,6 +1378,79 @@ struct lsmem_freeze {
 #define LSMEM_FREEZE_SIZE_VER0	24
 
 /**
+ * struct lsmem_listing - an object or tombstone that is live
+ * @key: as in struct lsmem_directory_entry
+ * @version: as there
+ * @meta: as there, but its place at home is exact to a block of LSMEM_BLOCK bytes: in that it is the first that the
+ *	listings before leave
+ * @place: object: its position, as in a handle word, or LSMEM_PLACE_*; tombstone: its barrier
+ */
+struct lsmem_listing {
+	__le64 key;
+	__le64 version;
+	__le64 meta;
+	__le64 place;
+};
+
+#define LSMEM_PLACE_COLD	(~0ull)		/* it is not in the memory of its segment */
+#define LSMEM_PLACE_NONE	(~1ull)		/* it is not live there */
+
+/* lsmem_words.flags */
+#define LSMEM_WORDS_BEGIN	(1u << 0)	/* all segments are to be told, from now on */
+#define LSMEM_WORDS_PLACES	(1u << 1)	/* where are the objects of these listings? */
+
+#define LSMEM_WORDS_PLACES_MAX	256u
+
+/* lsmem_words.state */
+#define LSMEM_WORDS_MORE	(1u << 0)	/* there was no room for all of the segment: the next call goes on */
+#define LSMEM_WORDS_DAMAGED	(1u << 1)	/* in memory: not all is listed, and not all objects have a place */
+
+/**
+ * struct lsmem_words - LSMEM_REPL_WORDS: which objects and tombstones are live, and where
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: LSMEM_WORDS_BEGIN, LSMEM_WORDS_PLACES, or 0
+ * @segment: in: 0; out: id of the segment that is told, 0: none has changed.  LSMEM_WORDS_PLACES: in: id
+ * @listings: user pointer to room for @nr listings, struct lsmem_listing.  LSMEM_WORDS_PLACES: to @nr of them
+ * @nr: in: at least 1; out: listings filled in.  LSMEM_WORDS_PLACES: 1..LSMEM_WORDS_PLACES_MAX
+ * @generation: in: 0, as all that follow; out: of the segment's frame
+ * @end: out: bytes of log data that the segment has, at home
+ * @cold: out: bytes of objects of the segment that are live, and not in its memory
+ * @state: out: LSMEM_WORDS_MORE, LSMEM_WORDS_DAMAGED
+ * @left: out: about how many segments are to be told, without those that are open
+ * @reserved: 0
+ *
+ * For the source of a migration, while its store is served, and once more when it is frozen.  A call tells one segment
+ * that has changed since it was told: the objects that are live in its memory, in the order of their places at home, and
+ * tombstones that are needed; only what is new, or, if what was told has changed, all again.  Of two listings of an index
+ * the one with the higher generation counts, then the higher version, then the later one; one of a segment that the
+ * stream has told RETIRE of counts no more.  When the store is frozen, all events of the stream are acknowledged, and a
+ * call says that no segment has changed, what counts is what is live.  A call without LSMEM_WORDS_BEGIN goes on, also after
+ * another daemon's.
+ *
+ * Objects that are not in memory, @cold, are in the directory of the segment on the backups.  LSMEM_WORDS_PLACES says of
+ * its entries which are live: @place is filled in, of tombstones with LSMEM_PLACE_NONE.  Of an object that is cold also
+ * older versions that begin in the same block of LSMEM_BLOCK bytes are said to be: the newest counts.
+ *
+ * EFAULT, EINTR: the segment is told again from its beginning.  ENOENT: LSMEM_WORDS_PLACES of a segment that is not in
+ * the log (any more).
+ */
+struct lsmem_words {
+	__u32 size;
+	__u32 flags;
+	__u64 segment;
+	__u64 listings;
+	__u32 nr;
+	__u32 generation;
+	__u32 end;
+	__u32 cold;
+	__u32 state;
+	__u32 left;
+	__u64 reserved;
+};
+
+#define LSMEM_WORDS_SIZE_VER0	56
+
+/**
  * struct lsmem_room - LSMEM_REPL_ROOM: how many segments the backups have room for
  * @size: bytes of this structure, as the caller knows it
  * @flags: 0
@@ -1405,6 +1478,7 @@ struct lsmem_room {
 #define LSMEM_REPL_PLACE	_IOWR(LSMEM_IOC_MAGIC, 0xdf, struct lsmem_placement)
 #define LSMEM_REPL_NEAR		_IOW(LSMEM_IOC_MAGIC, 0xe0, struct lsmem_near)
 #define LSMEM_REPL_FREEZE	_IOWR(LSMEM_IOC_MAGIC, 0xe1, struct lsmem_freeze)
+#define LSMEM_REPL_WORDS	_IOWR(LSMEM_IOC_MAGIC, 0xe2, struct lsmem_words)
 #define LSMEM_REPL_ROOM	_IOW(LSMEM_IOC_MAGIC, 0xe3, struct lsmem_room)
 
 #endif /* _UAPI_LSMEM_H */

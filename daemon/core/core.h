@@ -411,6 +411,17 @@ uint32_t core_acks(struct core *core, struct lsmem_ack_one *acks, uint32_t max,
 void core_shutdown(struct core *core);
 
 /**
+ * core_settled - is all that the kernel has sent durable, closed and acknowledged, and is it so in the digest?
+ * @core: core
+ *
+ * The last durable digest, @sequence of struct core_stats, then says all that there is of a store whose kernel sends no more.
+ * A tick, or a backup that is lost or joins, can lead to another digest.
+ *
+ * Return: false: not yet; core_tick() may be needed.
+ */
+bool core_settled(const struct core *core);
+
+/**
  * core_super - the superblock of a member, as a pattern for a backup that is to join
  * @core: core, with a member that is not lost
  * @log: out: what recover_ready() must know

@@ -212,6 +212,19 @@ static bool core_drained(const struct core *core)
 	       (core->retire_first == core->retire_next || !first->ready);
 }
 
+bool core_settled(const struct core *core)
+{
+	uint32_t i;
+
+	if (core->state != CORE_RUNNING || core->record.under_way || core->nr_dirty || !core_drained(core) ||
+	    core->retire_first != core->retire_next)
+		return false;
+	for (i = 0; i < core->nr_opens; i++)
+		if (core->list[i]->ack_open || core->list[i]->stream)
+			return false;
+	return true;
+}
+
 /* The record counts: put into effect what it says. */
 static void core_record_durable(struct core *core)
 {

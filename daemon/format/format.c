@@ -316,6 +316,58 @@ enum format_error format_directory_check(const struct lsmem_directory_entry *dir
 }
 
 /**
+ * format_end_bytes - how much of the end of a closed segment's frame has to be read?
+ * @length: bytes of log data, as the digest lists them
+ *
+ * It is computed before the footer is read: the directory cannot reach into the data, and cannot have more entries than
+ * fit into the data at the smallest size.
+ *
+ * Return: bytes at the end of the frame that hold footer and directory, and perhaps more; whole blocks.
+ */
+uint32_t format_end_bytes(uint32_t length)
+{
+	uint32_t most = LSMEM_BLOCK + lsmem_directory_bytes(length / LSMEM_LONG_BYTES);
+	uint32_t room = length < LSMEM_SEGMENT_BYTES - 2 * LSMEM_BLOCK ?
+			LSMEM_SEGMENT_BYTES - LSMEM_BLOCK - lsmem_block_round(length) : 0;
+
+	if (most > room)
+		most = room;
+	return most > LSMEM_BLOCK ? most : LSMEM_BLOCK;
+}
+
+/**
+ * format_end_check - check footer and directory of a closed segment
+ * @end: where its frame ends: the format_end_bytes() before are there
+ * @super: of the backup, or another one of the store
+ * @segment: id of the segment
+ * @generation: of the segment
+ * @length: bytes of log data, as the digest lists them
+ * @indices: of the store: format_indices()
+ * @directory: out: as many entries as the footer says, which is the last block
+ *
+ * Return: FORMAT_OK, or what is wrong with one of the two.
+ */
+enum format_error format_end_check(const uint8_t *end, const struct lsmem_super *super, uint64_t segment,
+				   uint32_t generation, uint32_t length, uint64_t indices,
+				   const struct lsmem_directory_entry **directory)
+{
+	const struct lsmem_segment_footer *footer = (const void *)(end - LSMEM_BLOCK);
+	enum format_error error = format_footer_check(footer, super, segment, generation);
+	uint32_t bytes;
+
+	if (error)
+		return error;
+	if (__le32_to_cpu(footer->length) != length)
+		return FORMAT_FOREIGN;
+	bytes = lsmem_directory_bytes(__le32_to_cpu(footer->entries));
+	/* There are more entries than the data can have. */
+	if (bytes > format_end_bytes(length) - LSMEM_BLOCK)
+		return FORMAT_RANGE;
+	*directory = (const void *)((const uint8_t *)footer - bytes);
+	return format_directory_check(*directory, footer, indices);
+}
+
+/**
  * format_digest_bytes - compute the room that a digest record takes
  * @items: how many it has
  *

@@ -52,6 +52,10 @@ enum format_error format_listing_check(const struct lsmem_directory_entry *listi
 enum format_error format_directory_check(const struct lsmem_directory_entry *directory,
 					 const struct lsmem_segment_footer *footer,
 					 uint64_t indices);
+uint32_t format_end_bytes(uint32_t length);
+enum format_error format_end_check(const uint8_t *end, const struct lsmem_super *super, uint64_t segment,
+				   uint32_t generation, uint32_t length, uint64_t indices,
+				   const struct lsmem_directory_entry **directory);
 uint64_t format_indices(const struct lsmem_super *super);
 
 /* A digest record takes whole blocks; the bytes after its items are zero. */
@@ -132,6 +136,12 @@ static inline bool format_is_listed(const struct lsmem_entry *entry)
 	uint32_t type = lsmem_entry_type(entry);
 
 	return type == LSMEM_TYPE_OBJECT || type == LSMEM_TYPE_TOMBSTONE;
+}
+
+/* Are two listings of one version the same, but for their places? @a, @b: their @meta. */
+static inline bool format_listing_same(uint64_t a, uint64_t b)
+{
+	return !((a ^ b) & ~(((1ull << LSMEM_LISTING_HOME_BITS) - 1) << LSMEM_LISTING_HOME_SHIFT));
 }
 
 /**

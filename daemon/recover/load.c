@@ -13,9 +13,6 @@
 
 #include "private.h"
 
-/* The place in the meta of a listing: all other bits are the same in every copy (invariant 5). */
-#define META_PLACE_MASK	(((1ull << LSMEM_LISTING_HOME_BITS) - 1) << LSMEM_LISTING_HOME_SHIFT)
-
 static void recover_time(struct recover *r, uint64_t version)
 {
 	if (lsmem_version_time(version) > r->time)
@@ -70,8 +67,9 @@ void recover_consider(struct recover *r, uint32_t nr, const struct lsmem_directo
 		if (winner->generation > generation ||
 		    (winner->generation == generation && winner->version > version))
 			return;
+		/* Invariant 5: every copy has the same bytes. */
 		if (winner->generation == generation && winner->version == version &&
-		    (winner->meta ^ meta) & ~META_PLACE_MASK) {
+		    !format_listing_same(winner->meta, meta)) {
 			recover_damage(r, "handle %#llx version %#llx differs between segments %llu and %llu",
 				       (unsigned long long)key, (unsigned long long)version,
 				       (unsigned long long)r->segments[winner->segment - 1]

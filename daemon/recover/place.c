@@ -5,7 +5,8 @@
  * when it is fetched.
  *
  * Tombstones are given to the kernel as they are: only the entry has the barrier. Their blocks are
- * read, and no others that are not between two of them.
+ * read, and no others that are not between two of them. Of listings that a migration's source told, the place of a
+ * tombstone is known by its block only: it is found there by its key and version.
  *
  * The table of winners is by index, and segments are handed on one after the other: the indexes are
  * sorted by segment first. That takes four bytes for each winner.
@@ -160,8 +161,17 @@ static int place_by_home(const void *a, const void *b)
 	return x->home < y->home ? -1 : x->home > y->home;
 }
 
+/* Where does the last block end that can have bytes of the tombstone at @home? */
+static uint32_t place_end(const struct places *p, const struct recover_segment *seg, uint32_t home)
+{
+	uint32_t last = p->r->told ? home | (LSMEM_BLOCK - LSMEM_ALIGN) : home;
+	uint32_t end = lsmem_block_round(last + LSMEM_LONG_BYTES), cut = lsmem_block_round(seg->cut);
+
+	return end < cut ? end : cut;
+}
+
 /* Find the ranges that have the tombstones of the segment. */
-static void place_ranges(struct places *p)
+static void place_ranges(struct places *p, const struct recover_segment *seg)
 {
 	struct place_range *range = NULL;
 	uint32_t i;
@@ -170,7 +180,7 @@ static void place_ranges(struct places *p)
 	p->nr_ranges = 0;
 	for (i = 0; i < p->nr; i++) {
 		uint32_t from = p->tombstones[i].home & ~(LSMEM_BLOCK - 1);
-		uint32_t to = lsmem_block_round(p->tombstones[i].home + LSMEM_LONG_BYTES);
+		uint32_t to = place_end(p, seg, p->tombstones[i].home);
 
 		if (!range || (from > range->to && from - range->to > PLACE_GAP) ||
 		    to - range->from > PLACE_RANGE) {
@@ -202,6 +212,39 @@ static int place_read(struct places *p, const struct recover_segment *seg)
 	return ret;
 }
 
+/* Is the tombstone at home offset @at in the buffer this one? Then its listing is exact from now on. */
+static bool place_is(struct places *p, const struct recover_segment *seg, struct place_tombstone *tombstone,
+		     uint32_t at)
+{
+	const struct lsmem_entry *entry = (const void *)(p->r->buffer + at);
+	struct lsmem_directory_entry is, wanted = place_listing(p->r, tombstone->index);
+
+	if (!lsmem_entry_is_long(entry) || lsmem_entry_type(entry) != LSMEM_TYPE_TOMBSTONE ||
+	    !lsmem_entry_valid(entry, format_payload(entry), seg->salt))
+		return false;
+	is = lsmem_entry_listing(entry, at);
+	if (is.key != wanted.key || is.version != wanted.version ||
+	    !format_listing_same(__le64_to_cpu(is.meta), __le64_to_cpu(wanted.meta)))
+		return false;
+	p->r->winners[tombstone->index].meta = __le64_to_cpu(is.meta);
+	tombstone->home = at;
+	return true;
+}
+
+/* Find the tombstones in their blocks, which are in the buffer. */
+static void place_search(struct places *p, const struct recover_segment *seg)
+{
+	uint32_t i, at, end;
+
+	for (i = 0; i < p->nr; i++) {
+		at = p->tombstones[i].home & ~(LSMEM_BLOCK - 1);
+		for (end = at + LSMEM_BLOCK; at < end && at + LSMEM_LONG_BYTES <= seg->cut; at += LSMEM_ALIGN)
+			if (place_is(p, seg, &p->tombstones[i], at))
+				break;
+	}
+	qsort(p->tombstones, p->nr, sizeof(*p->tombstones), place_by_home);
+}
+
 /* Is the tombstone that has won in the buffer, where it should be? */
 static bool place_sound(const struct places *p, const struct recover_segment *seg, uint32_t i)
 {
@@ -216,10 +259,12 @@ static bool place_sound(const struct places *p, const struct recover_segment *se
 	return !memcmp(&is, &wanted, sizeof(is));
 }
 
-static uint32_t place_count(const struct places *p, const struct recover_segment *seg)
+static uint32_t place_count(struct places *p, const struct recover_segment *seg)
 {
 	uint32_t sound = 0, i;
 
+	if (p->r->told)
+		place_search(p, seg);
 	for (i = 0; i < p->nr; i++)
 		sound += place_sound(p, seg, i);
 	return sound;
@@ -262,7 +307,7 @@ static int place_tombstones(struct places *p, struct recover_segment *seg)
 	 * next turn begins when this one is given to the kernel.
 	 */
 	recover_use(r, p->turn);
-	place_ranges(p);
+	place_ranges(p, seg);
 	ret = place_find(p, seg, &sound);
 	if (ret)
 		return ret;

@@ -110,6 +110,7 @@ struct recover_backup {
  * @blank: recover_open() returned RECOVER_BLANK
  * @old: a backup is of an older format
  * @check: nothing is written
+ * @told: listings do not say more of a place than its block
  * @verifying: the pass that reads all of a tiered store, and gives nothing to the kernel
  * @pass: passes that are done
  * @passes: how many there are
@@ -148,6 +149,7 @@ struct recover {
 	bool blank;
 	bool old;
 	bool check;
+	bool told;
 	bool verifying;
 	uint32_t pass, passes;
 	bool accepted;
@@ -249,6 +251,10 @@ uint64_t recover_incarnation(const struct recover *r, uint64_t incarnation);
 /* recover/scan.c: pass 1 */
 void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn);
 int recover_scan(struct recover *r, uint32_t nr);
+
+/* recover/told.c: pass 1 of a migration's target */
+int recover_told_digest(struct recover *r, const struct recover_told *told);
+int recover_told(struct recover *r, const struct recover_told *told, uint64_t *oldest);
 
 /* recover/load.c: winners, pass 2 */
 void recover_consider(struct recover *r, uint32_t nr, const struct lsmem_directory_entry *listing);

@@ -549,13 +549,18 @@ static int recover_passes(struct recover *r, const struct recover_options *optio
 	uint64_t oldest;
 	int ret;
 
+	r->told = options->told;
+	if (r->told && (!places || options->verify))
+		return -EINVAL;
 	r->pass = 0;
 	r->passes = places && options->verify ? 3 : 2;
 	ret = recover_read_digests(r, options->accept_missing);
+	if (!ret && r->told)
+		ret = recover_told_digest(r, options->told);
 	if (!ret)
 		ret = recover_prepare(r);
 	if (!ret)
-		ret = recover_scans(r, &oldest);
+		ret = r->told ? recover_told(r, options->told, &oldest) : recover_scans(r, &oldest);
 	if (!ret && !recover_lost(r, options) && places && options->verify) {
 		r->verifying = true;
 		ret = recover_loads(r, oldest);
@@ -658,7 +663,9 @@ static int recover_commit(struct recover *r, uint32_t branch)
  *
  * Return: 0; -ENODATA: acknowledged data are lost, @options does not accept that, and nothing was
  * written; -EBADMSG: there is no digest, or it contradicts itself; -EOVERFLOW: the eras are used
- * up; -ENOMEM; or what a call returned. The first three are reported.
+ * up; -ESTALE: what was told is not what the newest digest lists, nothing was written, and the caller
+ * recovers without it; -EINVAL: @options contradicts itself; -ENOMEM; or what a call returned. The first four
+ * are reported.
  */
 int recover_run(struct recover *r, const struct recover_options *options,
 		struct recover_result *result)

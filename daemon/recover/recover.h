@@ -152,6 +152,24 @@ struct recover_geometry {
 };
 
 /**
+ * struct recover_told - what the source of a migration has told of the store: pass 1 reads no directory
+ * @context: first argument of all calls
+ * @term: of the digest that it named
+ * @sequence: of this digest; it must be the newest one
+ * @segments: how many segments were told, and are not gone
+ * @segment: was this segment told, with this generation and log data of @length bytes?  @nr: its number from now on
+ * @listing: what counts for an index. Return: false: nothing does; else @listing, exact but for its place in a block of
+ *	LSMEM_BLOCK bytes, and the number @nr of its segment, for which @segment was called
+ */
+struct recover_told {
+	void *context;
+	uint64_t term, sequence;
+	uint32_t segments;
+	bool (*segment)(void *context, uint32_t nr, uint64_t segment, uint32_t generation, uint32_t length);
+	bool (*listing)(void *context, uint64_t index, struct lsmem_directory_entry *listing, uint32_t *nr);
+};
+
+/**
  * struct recover_options - how to recover
  * @accept_loss: go on without data that are lost; each loss is reported
  * @accept_missing: the operator states that the absent backups are gone for good, and that no
@@ -159,6 +177,7 @@ struct recover_geometry {
  * @instant: leave objects on the backups, and tell the kernel their places
  * @verify: with @instant, read and verify the segments that hold live entries. Without, all is
  *	verified, as it is loaded
+ * @told: with @instant and without @verify: take the listings from there; NULL: from the backups
  * @branch: with @accept_missing: a random number, not 0, that identifies this recovery
  */
 struct recover_options {
@@ -166,6 +185,7 @@ struct recover_options {
 	bool accept_missing;
 	bool instant;
 	bool verify;
+	const struct recover_told *told;
 	uint32_t branch;
 };
 

@@ -269,42 +269,18 @@ static int scan_sealed(struct recover *r, uint32_t nr)
 	return ret;
 }
 
-/*
- * Return: bytes at the end of the frame of a closed segment that hold its footer and directory. The
- * number is computed before the footer is read: the directory cannot reach into the data, and
- * cannot have more entries than fit into the data at the smallest size.
- */
+/* Return: bytes at the end of the frame of a closed segment that hold its footer and directory. */
 static uint32_t scan_end_bytes(const struct recover_segment *seg)
 {
-	uint32_t most = LSMEM_BLOCK + lsmem_directory_bytes(seg->item.length / LSMEM_LONG_BYTES);
-	uint32_t room = seg->item.length < RECOVER_DATA_MAX ?
-			LSMEM_SEGMENT_BYTES - LSMEM_BLOCK - lsmem_block_round(seg->item.length) : 0;
-
-	if (most > room)
-		most = room;
-	return most > LSMEM_BLOCK ? most : LSMEM_BLOCK;
+	return format_end_bytes(seg->item.length);
 }
 
 /* Check footer and directory; the last scan_end_bytes() of the frame are in @r->frame. */
 static enum format_error scan_directory(struct recover *r, const struct recover_segment *seg,
 					const struct lsmem_directory_entry **entries)
 {
-	const struct lsmem_segment_footer *footer =
-		(const void *)(r->frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
-	enum format_error error;
-	uint32_t bytes;
-
-	error = format_footer_check(footer, &r->super, seg->item.segment, seg->item.generation);
-	if (error)
-		return error;
-	if (__le32_to_cpu(footer->length) != seg->item.length)
-		return FORMAT_FOREIGN;
-	bytes = lsmem_directory_bytes(__le32_to_cpu(footer->entries));
-	/* There are more entries than the data can have. */
-	if (bytes > scan_end_bytes(seg) - LSMEM_BLOCK)
-		return FORMAT_RANGE;
-	*entries = (const void *)((const uint8_t *)footer - bytes);
-	return format_directory_check(*entries, footer, r->indices);
+	return format_end_check(r->frame + LSMEM_SEGMENT_BYTES, &r->super, seg->item.segment,
+				seg->item.generation, seg->item.length, r->indices, entries);
 }
 
 /* Pass 1 of a closed segment; the last scan_end_bytes() of its frame are in @r->frame. */

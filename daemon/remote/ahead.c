@@ -78,6 +78,17 @@ bool ahead_add_listing(struct ahead_head *block, const struct lsmem_directory_en
 }
 
 /**
+ * ahead_added - take listings that have been written into the block
+ * @block: of listings, begun, without records
+ * @nr: how many there are at ahead_room(), at most AHEAD_ROOM
+ */
+void ahead_added(struct ahead_head *block, uint32_t nr)
+{
+	block->nr = __cpu_to_le32(nr);
+	block->length = __cpu_to_le32(sizeof(*block) + nr * sizeof(struct ahead_listing));
+}
+
+/**
  * ahead_add_gone - add a retired segment
  * @block: AHEAD_GONE
  * @segment: id, above the one that was added before

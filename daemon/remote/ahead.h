@@ -9,8 +9,9 @@
  *
  *	AHEAD_LISTINGS	live entries of one segment, objects and tombstones, in the order of their home
  *			offsets. Without records: the segment exists
- *	AHEAD_GONE	segments that are retired: what was live in them was told in other segments
- *	AHEAD_MARK	all that was live when the source began is told by now
+ *	AHEAD_GONE	segments that are retired: what is live is told in other segments. No listing of them
+ *			follows
+ *	AHEAD_MARK	little is left to tell
  *
  * Of two listings of an index the one with the higher generation counts, then the one with the higher
  * version, then the later one: a cleaner moves an entry, and compaction its place in memory.
@@ -31,7 +32,7 @@
 
 #define AHEAD_MAGIC	0x414d534cu	/* "LSMA" */
 #define AHEAD_BYTES	(256u << 10)	/* no block is longer: a slot of the source */
-#define AHEAD_COLD	UINT64_MAX	/* place of an object that is not in the source's memory */
+#define AHEAD_COLD	UINT64_MAX	/* place of an object that is not in its segment's memory */
 
 enum ahead_kind {
 	AHEAD_LISTINGS	= 1,
@@ -57,10 +58,12 @@ struct ahead_head {
 
 struct ahead_listing {
 	struct lsmem_directory_entry entry;
-	__le64 place;		/* object: position in the source's memory, as in its handle word, or
+	__le64 place;		/* as struct lsmem_listing. Object: position in the source's memory, or
 				 * AHEAD_COLD; tombstone: its barrier
 				 */
 };
+
+#define AHEAD_ROOM	((AHEAD_BYTES - sizeof(struct ahead_head)) / sizeof(struct ahead_listing))	/* listings of a block */
 
 _Static_assert(sizeof(struct ahead_head) == 72, "head");
 _Static_assert(sizeof(struct ahead_listing) == 32, "listing");
@@ -85,7 +88,14 @@ void ahead_begin(struct ahead_head *block, enum ahead_kind kind);
 void ahead_begin_segment(struct ahead_head *block, uint64_t segment, uint32_t generation, uint32_t end);
 bool ahead_add_listing(struct ahead_head *block, const struct lsmem_directory_entry *entry, uint64_t place);
 bool ahead_add_gone(struct ahead_head *block, uint64_t segment);
+void ahead_added(struct ahead_head *block, uint32_t nr);
 size_t ahead_seal(struct ahead_stream *stream, struct ahead_head *block);
+
+/* Room for AHEAD_ROOM listings of a block, to be written before ahead_added(). */
+static inline struct ahead_listing *ahead_room(struct ahead_head *block)
+{
+	return (struct ahead_listing *)(block + 1);
+}
 
 /* The target */
 const char *ahead_check(struct ahead_stream *stream, const struct ahead_head *block, size_t length);

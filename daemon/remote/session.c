@@ -68,6 +68,21 @@ static void begin_tags(struct session *session, bool server)
 	session->tag = WIRE_TAG;
 }
 
+/**
+ * session_say - make a message of a move
+ * @session: in state SESSION_SERVING
+ * @type: of the message
+ * @message: its fields
+ *
+ * The caller sends @session->out.
+ */
+void session_say(struct session *session, enum wire_type type, const union wire_message *message)
+{
+	session->out = *message;
+	wire_seal(&session->out, type, session->version);
+	end_out(session);
+}
+
 static bool is_write(enum wire_type type)
 {
 	return type == WIRE_WRITE || type == WIRE_WRITE_DURABLE;
@@ -114,6 +129,8 @@ static enum session_do take_hello(struct session *session, const struct wire_hel
 	}
 	session->version = version;
 	session->hello = *hello;
+	if (session_moves(session) != session->setup.moves)
+		return refuse(session, WIRE_REASON_PURPOSE);
 	session->key = session->secret(session->secret_arg, hello->name);
 	begin_out(session, WIRE_CHALLENGE);
 	challenge->lowest = htole16(session->setup.lowest);
@@ -138,7 +155,7 @@ static enum session_do take_request(struct session *session, const union wire_me
 		return close_session(session, "a request for a slot that has one");
 	if (is_write(type) && session_read_only(session))
 		return close_session(session, "a write from a client that asked for reading only");
-	if (type == WIRE_FLUSH ? length || offset :
+	if (type == WIRE_FLUSH || session_moves(session) ? length || offset :
 	    !length || length > le32toh(session->accept.slot_bytes) ||
 	    (length | offset) % LSMEM_BLOCK || offset > bytes || length > bytes - offset)
 		return close_session(session, "a request outside its bounds");
@@ -151,14 +168,29 @@ static enum session_do take_request(struct session *session, const union wire_me
 	return SESSION_IO;
 }
 
+/* A message from the target of a move. */
+static enum session_do take_from_target(struct session *session, const union wire_message *message)
+{
+	switch (le16toh(message->head.type)) {
+	case WIRE_READ:
+		return take_request(session, message);
+	case WIRE_MOVE:
+	case WIRE_TAKEN:
+	case WIRE_CLOSE:
+		return SESSION_MOVE;
+	default:
+		return close_session(session, "a message out of turn");
+	}
+}
+
 /**
  * session_receive - handle a message from the client
  * @session: the server's side
  * @message: unchecked, WIRE_BYTES of room
  * @length: bytes received
  *
- * Return: SESSION_SEND, SESSION_SEND_CLOSE, SESSION_ASK, SESSION_IO or SESSION_CLOSE: what the
- * caller must do.
+ * Return: SESSION_SEND, SESSION_SEND_CLOSE, SESSION_ASK, SESSION_IO, SESSION_MOVE or SESSION_CLOSE: what
+ * the caller must do.
  */
 enum session_do session_receive(struct session *session, const union wire_message *message,
 				size_t length)
@@ -185,6 +217,8 @@ enum session_do session_receive(struct session *session, const union wire_messag
 		session->state = SESSION_ASKING;
 		return SESSION_ASK;
 	case SESSION_SERVING:
+		if (session_moves(session))
+			return take_from_target(session, message);
 		if (type != WIRE_READ && !is_write(type) && type != WIRE_FLUSH)
 			break;
 		return take_request(session, message);
@@ -293,6 +327,26 @@ void session_done(struct session *session, uint32_t slot, int error)
 	session->in_use--;
 }
 
+/**
+ * session_block - answer a READ of a move
+ * @session: in state SESSION_SERVING
+ * @slot: of the request
+ * @length: bytes of the block that is in the slot
+ * @sequence: its number
+ *
+ * The caller sends @session->out.
+ */
+void session_block(struct session *session, uint32_t slot, uint32_t length, uint64_t sequence)
+{
+	union wire_message message = {
+		.block = { .slot = htole32(slot), .length = htole32(length), .sequence = htole64(sequence) },
+	};
+
+	session_say(session, WIRE_BLOCK, &message);
+	session->busy[slot] = 0;
+	session->in_use--;
+}
+
 /* ---- The client's side ------------------------------------------------- */
 
 /**
@@ -303,7 +357,7 @@ void session_done(struct session *session, uint32_t slot, int error)
  * @name: of the export, shorter than WIRE_NAME
  * @who: name of this client, shorter than WIRE_NAME
  * @term: fences a holder with a lower term; 0: fences none
- * @flags: WIRE_READ_ONLY, WIRE_RECEIPTS
+ * @flags: WIRE_READ_ONLY and WIRE_RECEIPTS, or WIRE_MOVES, with @setup->lowest not below WIRE_VERSION_MOVE
  *
  * The caller sends @session->out.
  */
@@ -416,14 +470,44 @@ static enum session_do take_received(struct session *session, const union wire_m
 	return SESSION_RECEIVED;
 }
 
+static enum session_do take_block(struct session *session, const struct wire_block *block)
+{
+	uint32_t slot = le32toh(block->slot), length = le32toh(block->length);
+
+	if (slot >= le32toh(session->accept.slots) || !session->busy[slot] || session->done[slot])
+		return close_session(session, "an answer to what was not asked");
+	if (!length || length > le32toh(session->accept.slot_bytes))
+		return close_session(session, "a block longer than its slot");
+	session->done[slot] = true;
+	session->io = (struct session_io) {
+		.type = WIRE_READ, .slot = slot, .length = length, .offset = le64toh(block->sequence),
+	};
+	return SESSION_IO;
+}
+
+/* A message from the source of a move. */
+static enum session_do take_from_source(struct session *session, const union wire_message *message)
+{
+	switch (le16toh(message->head.type)) {
+	case WIRE_BLOCK:
+		return take_block(session, &message->block);
+	case WIRE_STORE:
+	case WIRE_READY:
+	case WIRE_CLOSE:
+		return SESSION_MOVE;
+	default:
+		return close_session(session, "a message out of turn");
+	}
+}
+
 /**
  * session_answer - handle a message from the server
  * @session: the client's side
  * @message: unchecked, WIRE_BYTES of room
  * @length: bytes received
  *
- * Return: SESSION_SEND, SESSION_READY, SESSION_IO, SESSION_RECEIVED or SESSION_CLOSE: what the
- * caller must do. If the server sent REFUSE, @session->refused is set.
+ * Return: SESSION_SEND, SESSION_READY, SESSION_IO, SESSION_RECEIVED, SESSION_MOVE or SESSION_CLOSE: what
+ * the caller must do. If the server sent REFUSE, @session->refused is set.
  */
 enum session_do session_answer(struct session *session, const union wire_message *message,
 			       size_t length)
@@ -446,6 +530,8 @@ enum session_do session_answer(struct session *session, const union wire_message
 			return take_accept(session, message);
 		break;
 	case SESSION_SERVING:
+		if (session_moves(session))
+			return take_from_source(session, message);
 		if (type == WIRE_DONE)
 			return take_done(session, message);
 		if (type == WIRE_RECEIVED)

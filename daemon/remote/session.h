@@ -9,7 +9,11 @@
  *    (from WIRE_VERSION_TAGS on);
  *  - a slot has one request at a time; a second one ends the connection;
  *  - a request lies within the export and the slot, in whole blocks;
- *  - an invalid message ends the connection and has no other effect.
+ *  - an invalid message ends the connection and has no other effect;
+ *  - a connection moves a store, or serves a backup: each side knows which, and takes no other messages.
+ *
+ * Of a move this file knows which side may send which message, READ and BLOCK; move_source.c and move_target.c know
+ * the rest.
  */
 #ifndef LSMEMD_SESSION_H
 #define LSMEMD_SESSION_H
@@ -33,6 +37,7 @@ enum session_do {
 	SESSION_READY,		/* client: the server has accepted; requests can be sent */
 	SESSION_IO,		/* server: do @io; client: @io is done */
 	SESSION_RECEIVED,	/* client: the server has the bytes of @io; its DONE will follow */
+	SESSION_MOVE,		/* a message of a move, other than READ and BLOCK: act on it */
 	SESSION_CLOSE,		/* close at once, for the reason @why */
 };
 
@@ -40,8 +45,8 @@ enum session_do {
  * struct session_io - a request that the server is to do, or one that it has done for the client
  * @type: WIRE_READ, WIRE_WRITE, WIRE_WRITE_DURABLE, WIRE_FLUSH
  * @slot: its memory has the bytes
- * @length: bytes; server only
- * @offset: bytes from the start of the export; server only
+ * @length: bytes; server, and client of a move: of the block
+ * @offset: bytes from the start of the export; server only. Client of a move: number of the block
  * @error: client: 0 or a negative errno
  */
 struct session_io {
@@ -57,10 +62,12 @@ struct session_io {
  * @lowest: lowest version that it speaks
  * @highest: highest version that it speaks
  * @link: the queue pairs of the connection
+ * @moves: server: it moves a store; else it serves backups
  * @nonce: random bytes, never used before
  */
 struct session_setup {
 	uint16_t lowest, highest;
+	bool moves;
 	struct wire_link link;
 	uint8_t nonce[WIRE_NONCE];
 };
@@ -141,6 +148,10 @@ void session_refuse(struct session *session, enum wire_reason reason, uint64_t t
 		    const char *who);
 bool session_received(struct session *session, uint32_t slot);
 void session_done(struct session *session, uint32_t slot, int error);
+void session_block(struct session *session, uint32_t slot, uint32_t length, uint64_t sequence);
+
+/* Either side */
+void session_say(struct session *session, enum wire_type type, const union wire_message *message);
 
 /* The client */
 void session_call(struct session *session, const struct session_setup *setup,
@@ -156,6 +167,11 @@ void session_release(struct session *session, uint32_t slot);
 static inline uint64_t session_term(const struct session *session)
 {
 	return le64toh(session->hello.term);
+}
+
+static inline bool session_moves(const struct session *session)
+{
+	return le32toh(session->hello.flags) & WIRE_MOVES;
 }
 
 static inline bool session_read_only(const struct session *session)

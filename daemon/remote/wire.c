@@ -20,6 +20,12 @@ static const size_t lengths[WIRE_TYPES] = {
 	[WIRE_FLUSH] = sizeof(struct wire_request),
 	[WIRE_DONE] = sizeof(struct wire_done),
 	[WIRE_RECEIVED] = sizeof(struct wire_done),
+	[WIRE_STORE] = sizeof(struct wire_store),
+	[WIRE_BLOCK] = sizeof(struct wire_block),
+	[WIRE_MOVE] = sizeof(struct wire_move),
+	[WIRE_READY] = sizeof(struct wire_ready),
+	[WIRE_TAKEN] = sizeof(struct wire_move),
+	[WIRE_CLOSE] = sizeof(struct wire_move),
 };
 
 /**
@@ -64,6 +70,21 @@ const char *wire_check_name(const char name[WIRE_NAME])
 	return NULL;
 }
 
+static const char *check_hello(const struct wire_hello *hello)
+{
+	uint32_t flags = le32toh(hello->flags), lowest = le16toh(hello->lowest);
+
+	if (hello->zero || lowest > le16toh(hello->head.version) ||
+	    flags & ~(WIRE_READ_ONLY | WIRE_RECEIPTS | WIRE_MOVES))
+		return "a reserved field is not zero";
+	/* So no version is agreed on that has no moves. */
+	if (flags & WIRE_MOVES && (flags != WIRE_MOVES || lowest < WIRE_VERSION_MOVE))
+		return "a store cannot move so";
+	if (wire_check_name(hello->who))
+		return wire_check_name(hello->who);
+	return wire_check_name(hello->name);
+}
+
 /**
  * wire_check - is a message valid?
  * @message: unchecked, WIRE_BYTES of room
@@ -94,18 +115,15 @@ const char *wire_check(const union wire_message *message, size_t length, unsigne
 		return type == WIRE_HELLO || type == WIRE_REFUSE ? NULL : "of another version";
 	if (version ? says != version : type > WIRE_REFUSE)
 		return "of another version";
+	if (type >= WIRE_STORE && says < WIRE_VERSION_MOVE)
+		return "of another version";
 	if (length != lengths[type] + tag || le32toh(message->head.length) != length)
 		return "of a length that its type does not have";
 	if (message->head.zero)
 		return "a reserved field is not zero";
 	switch (type) {
 	case WIRE_HELLO:
-		if (message->hello.zero || le16toh(message->hello.lowest) > says ||
-		    le32toh(message->hello.flags) & ~(WIRE_READ_ONLY | WIRE_RECEIPTS))
-			return "a reserved field is not zero";
-		if (wire_check_name(message->hello.who))
-			return wire_check_name(message->hello.who);
-		return wire_check_name(message->hello.name);
+		return check_hello(&message->hello);
 	case WIRE_REFUSE:
 		return message->refuse.who[0] ? wire_check_name(message->refuse.who) : NULL;
 	case WIRE_CHALLENGE:
@@ -116,12 +134,32 @@ const char *wire_check(const union wire_message *message, size_t length, unsigne
 		return NULL;
 	case WIRE_RECEIVED:
 		return message->done.error ? "a reserved field is not zero" : NULL;
+	case WIRE_STORE:
+		return message->store.zero ? "a reserved field is not zero" : NULL;
+	case WIRE_TAKEN:
+	case WIRE_CLOSE:
+		return message->move.last ? "a reserved field is not zero" : NULL;
 	default:
 		return NULL;
 	}
 }
 
 /* ---- Proofs ------------------------------------------------------------ */
+
+/* A move has a key of its own, derived from the secret: its proofs and tags are none of a backup's. */
+static void set_key(struct hmac_sha256_ctx *hmac, const struct secret *key, const struct wire_hello *hello)
+{
+	static const char purpose[] = "lsmem move";
+	uint8_t derived[WIRE_MAC];
+
+	hmac_sha256_set_key(hmac, key->length, key->bytes);
+	if (!(le32toh(hello->flags) & WIRE_MOVES))
+		return;
+	hmac_sha256_update(hmac, sizeof(purpose), (const uint8_t *)purpose);
+	hmac_sha256_digest(hmac, sizeof(derived), derived);
+	hmac_sha256_set_key(hmac, sizeof(derived), derived);
+	explicit_bzero(derived, sizeof(derived));
+}
 
 /* HELLO and CHALLENGE have a nonce of each side: an attacker cannot replay a proof. */
 static void begin(struct hmac_sha256_ctx *hmac, const struct secret *key, const char *side,
@@ -130,7 +168,7 @@ static void begin(struct hmac_sha256_ctx *hmac, const struct secret *key, const 
 {
 	__le32 qps[2] = { htole32(link->client_qp), htole32(link->server_qp) };
 
-	hmac_sha256_set_key(hmac, key->length, key->bytes);
+	set_key(hmac, key, hello);
 	/* Include the final zero, to separate @side from the bytes that follow. */
 	hmac_sha256_update(hmac, strlen(side) + 1, (const uint8_t *)side);
 	hmac_sha256_update(hmac, sizeof(qps), (const uint8_t *)qps);
@@ -276,11 +314,12 @@ const char *wire_reason(uint32_t reason)
 	static const char *const reasons[WIRE_REASONS] = {
 		[WIRE_REASON_VERSION] = "no version of the protocol in common",
 		[WIRE_REASON_PROOF] = "the secrets differ, or it has no export of this name: \"key =\" must name the bytes that the server has as \"secret =\" of the export, or as \"key =\" of all",
-		[WIRE_REASON_EXPORT] = "it has no export of this name",
+		[WIRE_REASON_EXPORT] = "it has no export of this name, or no store",
 		[WIRE_REASON_HELD] = "it is held",
 		[WIRE_REASON_TERM] = "a primary with the same or a higher term had it",
 		[WIRE_REASON_BUSY] = "the server has no room for another connection",
 		[WIRE_REASON_FAR] = "the term is too far above the highest that the server knows of",
+		[WIRE_REASON_PURPOSE] = "backups and stores that move have listeners of their own: this one is for the other",
 		[WIRE_REASON_FENCED] = "another primary took it over",
 	};
 

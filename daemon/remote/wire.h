@@ -20,6 +20,19 @@
  *	FLUSH	------------------->
  *		<-------------------	DONE
  *
+ * A connection moves a store instead if HELLO has WIRE_MOVE: the server is the store's source, the
+ * client its target (move.h). No other HELLO opens it, and this one opens no backup:
+ *
+ *	PROOF	------------------->
+ *		<-------------------	ACCEPT, STORE; or REFUSE and the end
+ *	READ	------------------->
+ *		<-------------------	BLOCK; then RDMA READ from the slot
+ *	MOVE	------------------->
+ *		<-------------------	READY, after BLOCKs of the rest
+ *	TAKEN	------------------->
+ *	CLOSE	------------------->
+ *		<-------------------	CLOSE, and the end
+ *
  * HELLO states the versions that the client speaks, CHALLENGE those of the server. Both use the
  * highest version that they have in common. HELLO, CHALLENGE and REFUSE have the same layout in
  * all versions from WIRE_VERSION_MIN on. From WIRE_VERSION_TAGS on, each message after ACCEPT
@@ -44,11 +57,13 @@
 
 #include "base/address.h"
 #include "base/secret.h"
+#include "lsmem_format.h"
 
 #define WIRE_MAGIC	0x574d534cu	/* "LSMW" */
 #define WIRE_VERSION_MIN	3u	/* lowest and highest version of this build */
-#define WIRE_VERSION_MAX	4u
+#define WIRE_VERSION_MAX	5u
 #define WIRE_VERSION_TAGS	4u	/* messages after ACCEPT end with a tag */
+#define WIRE_VERSION_MOVE	5u	/* stores can move */
 #define WIRE_PORT	"7471"		/* if the address names none */
 #define WIRE_NONCE	32u
 #define WIRE_MAC	32u		/* HMAC-SHA256 */
@@ -69,6 +84,12 @@ enum wire_type {
 	WIRE_DONE	= 9,
 	WIRE_RECEIVED	= 10,
 	WIRE_WRITE_DURABLE = 11,	/* a WRITE whose DONE says that it is durable */
+	WIRE_STORE	= 12,
+	WIRE_BLOCK	= 13,
+	WIRE_MOVE	= 14,
+	WIRE_READY	= 15,
+	WIRE_TAKEN	= 16,
+	WIRE_CLOSE	= 17,
 	WIRE_TYPES
 };
 
@@ -82,6 +103,7 @@ struct wire_head {
 
 #define WIRE_READ_ONLY	1u	/* HELLO: the client only reads; it does not ask for the hold */
 #define WIRE_RECEIPTS	2u	/* HELLO: the server sends RECEIVED for each WRITE */
+#define WIRE_MOVES	4u	/* HELLO: the client wants the store; no other flag, lowest is 5 or more */
 
 #define WIRE_FEATURE_RECEIPTS	1u	/* the sender knows RECEIVED */
 #define WIRE_FEATURES		WIRE_FEATURE_RECEIPTS	/* all of this build */
@@ -91,10 +113,12 @@ struct wire_hello {
 	__le32 flags;
 	__le16 lowest;		/* lowest version that the client speaks */
 	__le16 zero;
-	__le64 term;		/* fences a holder with a lower term; 0: fences none */
+	__le64 term;		/* fences a holder with a lower term; 0: fences none. WIRE_MOVES: with
+				 * which the client has taken the store; 0: not yet
+				 */
 	__le64 features;	/* WIRE_FEATURE_*; the server ignores unknown bits */
 	__u8 nonce[WIRE_NONCE];
-	char name[WIRE_NAME];	/* of the export */
+	char name[WIRE_NAME];	/* of the export, or of the store */
 	char who[WIRE_NAME];	/* name of the client, for the server's log */
 };
 
@@ -122,10 +146,10 @@ struct wire_accept {
 	__le32 slot_bytes;	/* bytes of a slot, the longest request */
 	__le32 key;		/* RDMA key of the slots */
 	__le64 address;		/* RDMA address of slot 0; the others follow */
-	__le64 bytes;		/* of the export */
+	__le64 bytes;		/* of the export; of a move 0, as the next two */
 	__le32 logical;		/* as in struct backup_limits */
 	__le32 physical;
-	__le64 term;		/* highest that a client has asked for */
+	__le64 term;		/* highest that a client has asked for; of a move: the source's */
 	__u8 mac[WIRE_MAC];	/* over "lsmem server", the link, HELLO, CHALLENGE, ACCEPT before @mac */
 };
 
@@ -138,6 +162,7 @@ enum wire_reason {
 	WIRE_REASON_BUSY	= 6,	/* the server has no room */
 	WIRE_REASON_FENCED	= 7,	/* sent at any time: @who takes the hold with @term */
 	WIRE_REASON_FAR		= 8,	/* the term is too far above @term, see hold.h */
+	WIRE_REASON_PURPOSE	= 9,	/* it moves stores and HELLO asks for a backup, or the other way round */
 	WIRE_REASONS
 };
 
@@ -153,7 +178,7 @@ struct wire_refuse {
 struct wire_request {		/* READ, WRITE, WRITE_DURABLE, FLUSH; offset and length in bytes */
 	struct wire_head head;
 	__le32 slot;
-	__le32 length;		/* 0 for a flush */
+	__le32 length;		/* 0 for a flush, and for a READ of a move, as @offset */
 	__le64 offset;
 };
 
@@ -161,6 +186,43 @@ struct wire_done {		/* DONE; RECEIVED: the server has the bytes of a WRITE in me
 	struct wire_head head;
 	__le32 slot;
 	__le32 error;		/* a positive errno of Linux; 0: none; RECEIVED: always 0 */
+};
+
+struct wire_store {		/* STORE: what is to move, once after ACCEPT */
+	struct wire_head head;
+	__u8 uuid[LSMEM_UUID_BYTES];
+	__le64 indices;		/* format_indices() */
+	__le32 seglets;		/* of the source's memory */
+	__le32 zero;
+};
+
+struct wire_block {		/* BLOCK: the answer of a READ of a move */
+	struct wire_head head;
+	__le32 slot;
+	__le32 length;		/* bytes of the block in the slot, see ahead.h */
+	__le64 sequence;	/* its number, from 1 */
+};
+
+struct wire_move {		/* MOVE, TAKEN, CLOSE */
+	struct wire_head head;
+	__le64 term;		/* MOVE: the source's; TAKEN: with which the client has taken the store; CLOSE:
+				 * with which it has it; the answer repeats it
+				 */
+	__le64 last;		/* MOVE: number of the last block that the client has taken; else 0 */
+};
+
+struct wire_ready {		/* READY; if HELLO had a term, only the keys, and the source's term */
+	struct wire_head head;
+	__le64 term;		/* of the source, which the client's transaction compares .. */
+	__le64 revision;	/* .. as the revision of the owner's key in etcd */
+	__le64 digest;		/* sequence number of the newest digest; 0: the store is volatile */
+	__le64 last;		/* number of the last block */
+	__le64 seglets_address;	/* RDMA address of the source's memory */
+	__le64 seglets_bytes;
+	__le64 table_address;	/* of its seglet table */
+	__le64 table_bytes;
+	__le32 seglets_key;	/* RDMA keys, for reading */
+	__le32 table_key;
 };
 
 union wire_message {
@@ -172,6 +234,10 @@ union wire_message {
 	struct wire_refuse refuse;
 	struct wire_request request;
 	struct wire_done done;
+	struct wire_store store;
+	struct wire_block block;
+	struct wire_move move;
+	struct wire_ready ready;
 	__u8 bytes[WIRE_BYTES];
 };
 
@@ -184,6 +250,10 @@ _Static_assert(offsetof(struct wire_accept, mac) == 64, "ACCEPT's mac is its end
 _Static_assert(sizeof(struct wire_refuse) == 96, "REFUSE");
 _Static_assert(sizeof(struct wire_request) == 32, "READ, WRITE, FLUSH");
 _Static_assert(sizeof(struct wire_done) == 24, "DONE, RECEIVED");
+_Static_assert(sizeof(struct wire_store) == 48, "STORE");
+_Static_assert(sizeof(struct wire_block) == 32, "BLOCK");
+_Static_assert(sizeof(struct wire_move) == 32, "MOVE, TAKEN, CLOSE");
+_Static_assert(sizeof(struct wire_ready) == 88, "READY");
 _Static_assert(sizeof(union wire_message) == WIRE_BYTES, "no message is longer");
 
 /**

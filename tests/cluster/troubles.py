@@ -22,7 +22,7 @@ RECOVERY_SECONDS = 8.0
 # MiB of drives that are too small, or hold only some segments.
 SMALL = (4, 64)
 # Versions of the protocol: the previous one, and today's.
-WIRE_OLDER, WIRE = 3, 4
+WIRE_OLDER, WIRE = 4, 5
 # Exit codes of lsmemd(8).
 LOST, BUSY, REFUSED, BACKUP = 3, 4, 5, 6
 

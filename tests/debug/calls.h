@@ -471,6 +471,7 @@ long run_fetch(struct making *m);
 long run_fill(struct making *m);
 long run_near(struct making *m);
 long run_freeze(struct making *m);
+long run_words(struct making *m);
 long run_place(struct making *m);
 long run_poll(struct making *m);
 long run_range_forge(struct making *m);

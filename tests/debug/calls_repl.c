@@ -289,6 +289,53 @@ long run_freeze(struct making *m)
 	return ret;
 }
 
+/* Have words told; or ask for the places of listings that were told before, or that never were. */
+long run_words(struct making *m)
+{
+	static const struct field fields[] = {
+		FIELD(lsmem_words, size, SIZE),
+		FIELD(lsmem_words, generation, ZERO),
+		FIELD(lsmem_words, end, ZERO),
+		FIELD(lsmem_words, cold, ZERO),
+		FIELD(lsmem_words, state, ZERO),
+		FIELD(lsmem_words, left, ZERO),
+		FIELD(lsmem_words, reserved, ZERO),
+	};
+	const struct gene *gene = m->call->gene;
+	struct lsmem_listing listings[LSMEM_WORDS_PLACES_MAX];
+	struct caller *me = m->me;
+	bool places = gene[9].small % 2;
+	struct lsmem_words words;
+	uint32_t i;
+	void *at;
+
+	pick_fd(m, &gene[0], FD_REPL);
+	m->size = sizeof(words);
+	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
+	memcpy(&words, m->bytes, sizeof(words));
+	words.flags = places ? LSMEM_WORDS_PLACES : gene[9].small % 16 ? 0 : LSMEM_WORDS_BEGIN;
+	words.nr = 1 + gene[10].bits % NR(listings);
+	at = place_array(m, &gene[11], HEAP_ARRAY, sizeof(listings), !places);
+	if (places) {
+		words.segment = me->nr_events && gene[9].small % 8 ? me->events[gene[9].bits % me->nr_events].segment :
+								    1 + gene[9].bits % 64;
+		/* The heap has what the calls before have told, and other things. */
+		for (i = 0; i < gene[12].small % 8; i++)
+			touch_copy((char *)at + gene[12].bits % (sizeof(listings) - 8), &m->random, 8);
+	}
+	if (how_of(&gene[10]) != VALID) {
+		words.nr = places ? NR(listings) + 1 + gene[10].bits % 1000 : 0;
+		is_wrong(m, EINVAL);
+	}
+	if (how_of(&gene[12]) != VALID) {
+		words.flags |= 4u << gene[12].bits % 30;
+		is_wrong(m, EINVAL);
+	}
+	words.listings = (uintptr_t)at;
+	memcpy(m->bytes, &words, sizeof(words));
+	return repl_call(m, LSMEM_REPL_WORDS);
+}
+
 long run_poll(struct making *m)
 {
 	const struct gene *gene = m->call->gene;

@@ -448,6 +448,17 @@ TEST_F_TIMEOUT(attaching, stream, SECONDS)
 		JUDGE(f, ret);
 	}
 	JUDGE_ALL(1);
+	FOR_EACH_FAILURE(f) {
+		struct lsmem_listing listings[2];
+		struct lsmem_words words = {
+			.size = sizeof(words), .flags = LSMEM_WORDS_BEGIN, .listings = (uintptr_t)listings, .nr = 2,
+		};
+		int ret;
+
+		INJECT(f, ret = call(attach.fd, LSMEM_REPL_WORDS, &words));
+		JUDGE(f, ret);
+	}
+	JUDGE_ALL(1);
 	close(attach.fd);
 }
 

@@ -6,17 +6,20 @@
  *		make the number of records valid; bit 3: make the CRC valid
  *	byte 1	length of the bytes that follow, in units of 8
  *
- * A block that is accepted keeps what ahead.h says, and each record lies within it.
+ * A block that is accepted keeps what ahead.h says, and each record lies within it. What the target knows of the accepted
+ * blocks (known.h) is of segments that are there.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "lsmem.h"
+#include "move/known.h"
 #include "remote/ahead.h"
 #include "image.h"
 
 #define INDICES	1000u
 #define SEGLETS	16u
+#define MOST	4u	/* segments of a log */
 
 static void check_listings(const struct ahead_head *block)
 {
@@ -41,12 +44,26 @@ static void check_listings(const struct ahead_head *block)
 	}
 }
 
+static void check_known(const struct known *known)
+{
+	struct known_listing listing;
+	uint64_t index, segment;
+
+	if (known_segments(known) > MOST)
+		fuzz_fail("%u segments", known_segments(known));
+	for (index = 0; index < INDICES; index++)
+		if (known_listing(known, index, &listing, &segment) && (!segment || !known_segments(known)))
+			fuzz_fail("a listing of no segment");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ahead_stream stream = {
 		.uuid = "fuzz", .term = 1, .sequence = 1, .indices = INDICES, .seglets = SEGLETS,
 	};
 	static const uint32_t records[AHEAD_KINDS] = { 1, sizeof(struct ahead_listing), sizeof(__le64), 1 };
+	struct known *known = known_new(INDICES, MOST);
+	bool whole = true;
 
 	while (size >= 2) {
 		uint8_t flags = data[0];
@@ -77,12 +94,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			if (flags & 8)
 				block->crc = __cpu_to_le32(lsmem_crc32c(~0u, (uint8_t *)block + 8, length - 8));
 		}
-		if (!ahead_check(&stream, block, length) && __le32_to_cpu(block->kind) == AHEAD_LISTINGS) {
+		if (ahead_check(&stream, block, length)) {
+			free(block);
+			continue;
+		}
+		if (__le32_to_cpu(block->kind) == AHEAD_LISTINGS) {
 			if (length != sizeof(*block) + __le32_to_cpu(block->nr) * sizeof(struct ahead_listing))
 				fuzz_fail("%u records in %zu bytes", __le32_to_cpu(block->nr), length);
 			check_listings(block);
 		}
+		if (whole)
+			whole = !known_block(known, block);	/* after an error nothing is known */
+		if (whole)
+			check_known(known);
 		free(block);
 	}
+	known_free(known);
 	return 0;
 }

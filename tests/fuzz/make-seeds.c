@@ -212,7 +212,7 @@ static void ahead_seeds(void)
 			ahead_begin_segment(&block.head, 7, 1, LSMEM_BLOCK);
 			for (home = 0; home < 256; home += 128) {
 				struct lsmem_directory_entry entry = {
-					__cpu_to_le64(lsmem_handle_make(9, 1)), __cpu_to_le64(5),
+					__cpu_to_le64(lsmem_handle_make(9, 1)), __cpu_to_le64(5 + home),
 					__cpu_to_le64(home ? lsmem_listing_make(0, LSMEM_TYPE_TOMBSTONE, home, 0, 0) :
 						      lsmem_listing_make(100, LSMEM_TYPE_OBJECT, home, 0, 0)),
 				};
@@ -228,6 +228,31 @@ static void ahead_seeds(void)
 		put(file, (uint8_t []){ 15, length / 8 }, 2);
 		put(file, block.bytes, length);
 	}
+	fclose(file);
+}
+
+/* See fuzz_move.c: a move, and keys again after the connection was lost. */
+static void move_seeds(void)
+{
+	static const uint8_t whole[][3] = {
+		{ 1, 0 }, { 1, 14 }, { 1, 11 }, { 1, 2 }, { 1, 14 }, { 1, 3 }, { 1, 14 }, { 1, 6 }, { 1, 14 },
+		{ 1, 4 }, { 1, 7 }, { 1, 14 }, { 1, 4 }, { 1, 14 },
+	}, again[][3] = {
+		{ 1, 0 }, { 9, 0 }, { 1, 14 }, { 1, 2 }, { 1, 14 }, { 1, 3 }, { 1, 14 }, { 1, 9 }, { 1, 1 },
+		{ 1, 14 }, { 1, 4 }, { 1, 14 }, { 2, WIRE_CLOSE }, { 1, 4 }, { 1, 14 },
+	}, says[][3] = {
+		{ 1, 0 }, { 0, 1 }, { 4, 1 }, { 0, 1 }, { 4, 2 }, { 6, WIRE_BLOCK }, { 1, 14 }, { 2, WIRE_MOVE },
+		{ 6, WIRE_READY }, { 18, WIRE_TAKEN },
+	};
+	FILE *file = seed("move", "whole", 0);
+
+	put(file, whole, sizeof(whole));
+	fclose(file);
+	file = seed("move", "again", 0);
+	put(file, again, sizeof(again));
+	fclose(file);
+	file = seed("move", "says", 0);
+	put(file, says, sizeof(says));
 	fclose(file);
 }
 
@@ -291,6 +316,7 @@ int main(int argc, char **argv)
 	}
 	wire_seeds();
 	ahead_seeds();
+	move_seeds();
 	cached_seeds();
 	return 0;
 }

@@ -132,6 +132,24 @@ void follower_copy(const struct follower *follower, const struct lsmem_event *ev
 	}
 }
 
+const struct lsmem_entry *follower_entry(const struct follower *follower, uint64_t position, uint32_t salt)
+{
+	struct cursor at = {
+		.offset = (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN,
+		.seglet = position >> LSMEM_POSITION_OFFSET_BITS,
+	};
+	const struct lsmem_entry *e;
+
+	if (at.seglet >= follower->info->nr_seglets || at.offset > LSMEM_SEGLET_BYTES - LSMEM_LONG_BYTES)
+		return NULL;
+	e = here(follower, &at);
+	if (!lsmem_entry_sane(e))
+		return NULL;
+	advance(follower, &at, at.offset + lsmem_entry_header(e));
+	return __le32_to_cpu(e->crc) == lsmem_entry_crc(e, payload_crc(follower, at, lsmem_entry_length(e)), salt) ?
+	       e : NULL;
+}
+
 /*
  * Record an entry as recovery would: the highest generation wins, then the highest version.  Two
  * entries of one version must be equal.
@@ -221,6 +239,8 @@ static bool follow(struct follower *follower)
 			atomic_fetch_add(&follower->open, 1);
 		else if (event->type == LSMEM_EVENT_CLOSE && event->to)
 			atomic_fetch_sub(&follower->open, 1);
+		if (event->type == LSMEM_EVENT_RETIRE && event->segment < FOLLOWER_SEGMENTS)
+			atomic_store(&follower->gone[event->segment], true);
 		if (follower->keeper)
 			keeper_event(follower->keeper, follower, event);
 		if (event->type == LSMEM_EVENT_RESUME ||

@@ -15,6 +15,8 @@
 #include <lsmem/lsmem.h>
 #include <lsmem/lsmem_format.h>
 
+#define FOLLOWER_SEGMENTS	(1u << 16)
+
 /**
  * struct follower_key - the newest entry that the follower has seen for a handle index
  * @version: of that entry; 0 if there is none
@@ -46,6 +48,7 @@ struct store;
  * @keys: by handle index
  * @nr_keys: entries of @keys
  * @entries: number of entries that were checked
+ * @gone: by id: the segment was retired
  * @open: segments with entries that are not closed; from the activation on, without a successor
  * @wrong: the first error that was found in the stream; empty if there is none
  */
@@ -63,6 +66,7 @@ struct follower {
 	uint64_t nr_keys;
 	atomic_ullong entries;
 	atomic_uint open;
+	atomic_bool gone[FOLLOWER_SEGMENTS];
 	char wrong[160];
 };
 
@@ -85,6 +89,9 @@ void follower_sleep(struct follower *follower, bool asleep);
 /* Detach. @follower->keys stays valid until follower_free(). */
 void follower_stop(struct follower *follower);
 void follower_free(struct follower *follower);
+
+/* The entry at a position in memory, or NULL: there is none that is whole, of the segment with @salt. */
+const struct lsmem_entry *follower_entry(const struct follower *follower, uint64_t position, uint32_t salt);
 
 /* Copy the bytes of a RANGE to @to. */
 void follower_copy(const struct follower *follower, const struct lsmem_event *event, uint8_t *to);

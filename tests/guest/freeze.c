@@ -162,6 +162,30 @@ static int replace_op(int fd, uint64_t handle, const char *data)
 	return call(fd, LSMEM_IOC_REPLACE, &op);
 }
 
+/* Does lsmemctl say this of the store? */
+static bool says(const struct store *store, const char *command, const char *text)
+{
+	char line[512];
+
+	snprintf(line, sizeof(line),
+		 "\"$(dirname \"$(readlink /proc/%d/exe)\")/../../../tools/lsmemctl/lsmemctl\" %s 2>&1 | grep -q '%s.*%s'",
+		 (int)getpid(), command, store->name, text);
+	return !system(line);
+}
+
+TEST_F(freeze, told)
+{
+	char clean[64];
+
+	snprintf(clean, sizeof(clean), "clean %s", self->store.name);
+	EXPECT_TRUE(says(&self->store, "list", "active") && !says(&self->store, "list", "frozen"));
+	ASSERT_EQ(0, freeze(&self->follower));
+	EXPECT_TRUE(says(&self->store, "list", "frozen") && !says(&self->store, "list", "active"));
+	EXPECT_TRUE(says(&self->store, clean, "is frozen: another host takes it over"));
+	ASSERT_EQ(0, thaw(&self->follower));
+	EXPECT_TRUE(says(&self->store, "list", "active"));
+}
+
 /* Each call that reads or changes fails after its wait; the others work. */
 TEST_F(freeze, calls)
 {
@@ -178,7 +202,9 @@ TEST_F(freeze, calls)
 	uint64_t begin;
 	char data[4];
 
+	EXPECT_EQ(0, store_attribute(&self->store, "frozen"));
 	ASSERT_EQ(0, freeze(&self->follower));
+	EXPECT_EQ(1, store_attribute(&self->store, "frozen"));
 	begin = now_ms();
 	EXPECT_EQ(-EREMCHG, read_op(fd, self->handle, 0, data));
 	EXPECT_LE(STALL_MS, now_ms() - begin);
@@ -217,6 +243,7 @@ TEST_F(freeze, calls)
 	EXPECT_EQ(1, stat.handles_used);
 
 	ASSERT_EQ(0, thaw(&self->follower));
+	EXPECT_EQ(0, store_attribute(&self->store, "frozen"));
 	EXPECT_EQ(0, read_op(fd, self->handle, 0, data));
 	EXPECT_STREQ("old", data);
 	EXPECT_EQ(0, call(fd, LSMEM_IOC_VECTOR, &vector));

@@ -387,6 +387,7 @@ int sim_attempt(struct sim *sim)
 				  .accept_missing = sim->accept_missing,
 				  .instant = sim->options.tiered,
 				  .verify = sim->options.verify,
+				  .told = sim->told,
 				  .branch = random_next(&sim->random) | 1 }, &sim->result);
 		if (!ret && sim->options.join)
 			ret = recover_join(r, random_next(&sim->random) | 1);

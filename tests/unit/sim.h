@@ -81,7 +81,8 @@ struct sim {
 	uint32_t io_left;		/* requests of recovery before the next crash */
 	bool draining;
 	bool cut;			/* the power has failed; sim_cut() must follow */
-	bool accept_missing;		/* option of recovery */
+	bool accept_missing;		/* options of recovery */
+	const struct recover_told *told;
 	uint64_t frames_start;		/* of the first drive */
 	struct {			/* last arguments of env.load */
 		uint64_t segment;

@@ -6,12 +6,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "sim.h"
+#include "tiers.h"
 #include "../common/tap.h"
 
 uint64_t lsmem_mutation;
-
-#define LARGE	400000u
 
 static const struct sim_options loaded = { .frames = 12, .size = 2, .steps = 100 };
 static const struct sim_options tiered = { .frames = 12, .size = 2, .steps = 100, .tiered = true };
@@ -26,86 +24,6 @@ static const struct sim_options three_verified = {
 	.min_replicas = 2,
 };
 
-static void limits(struct sim *sim)
-{
-	uint32_t i;
-
-	for (i = 0; i < MODEL_SEGMENTS; i++)
-		sim->model->segments[i].limit = 5u << 20;
-}
-
-/*
- * A store with large objects, two of them deleted: objects and tombstones are in closed segments of
- * their own.  The power fails.
- */
-static struct sim *begin(const struct sim_options *options)
-{
-	struct sim *sim = sim_new(5, options);
-	uint32_t i;
-
-	sim_start(sim, false);
-	limits(sim);
-	sim_settle(sim);
-	limits(sim);
-	for (i = 0; i < 8; i++)
-		model_put(sim->model, i, 1, LARGE);
-	model_roll(sim->model, 1);
-	sim_settle(sim);
-	limits(sim);
-	model_put(sim->model, 8, 2, 100);
-	model_delete(sim->model, 3, 2);
-	model_put(sim->model, 9, 2, 70000);	/* between the blocks of two tombstones */
-	model_delete(sim->model, 5, 2);
-	model_roll(sim->model, 2);
-	sim_settle(sim);
-	core_tick(sim->core);		/* the digest lists them as closed */
-	sim_issue(sim);
-	sim_settle(sim);
-	return sim;
-}
-
-/* The entry of an object, or its tombstone, on one of the drives. Returns its byte on the disk. */
-static uint64_t where(struct sim *sim, uint32_t drive, uint32_t type, uint32_t object)
-{
-	struct lsmem_segment_header header;
-	uint32_t i, n, frame;
-
-	for (i = 0; i < MODEL_SEGMENTS; i++) {
-		const struct model_segment *seg = &sim->model->segments[i];
-
-		for (n = 0; seg->id && n < seg->nr_entries; n++) {
-			const struct model_entry *e = &seg->entries[n];
-
-			if (e->type != type || lsmem_handle_index(e->key) != object)
-				continue;
-			for (frame = 0; frame < sim->options.frames; frame++) {
-				uint64_t at = drive * sim->span + sim->frames_start +
-					      (uint64_t)frame * LSMEM_SEGMENT_BYTES;
-
-				disk_read(sim->disk, at, &header, sizeof(header));
-				if (__le64_to_cpu(header.segment) == seg->id)
-					return at + LSMEM_BLOCK + e->at;
-			}
-		}
-	}
-	return 0;
-}
-
-static void flip(struct sim *sim, uint64_t at, uint32_t bit)
-{
-	disk_flip(sim->disk, at & ~(uint64_t)(LSMEM_BLOCK - 1), at % LSMEM_BLOCK * 8 + bit);
-}
-
-static bool live(const struct sim *sim)
-{
-	uint32_t i;
-
-	for (i = 0; i < MODEL_HANDLES; i++)
-		if (sim->model->handles[i].live != (i != 3 && i != 5))
-			return false;
-	return true;
-}
-
 /* Everything is there, and objects were not read. */
 static bool test_read(void)
 {
@@ -114,40 +32,40 @@ static bool test_read(void)
 	uint32_t i;
 
 	for (i = 0; i < 3; i++) {
-		struct sim *sim = begin(kinds[i]);
+		struct sim *sim = tier_begin(kinds[i]);
 
 		sim_cut(sim, DISK_CUT_DROP);
 		CHECK(sim_start(sim, false));
-		CHECK(live(sim) && sim->result.objects == 8 && sim->result.tombstones == 2);
+		CHECK(tier_live(sim, TIER_DEAD) && sim->result.objects == 8 && sim->result.tombstones == 2);
 		bytes[i] = sim->result.read_bytes;
 		/* It works, and recovers once more. */
 		sim_settle(sim);
 		CHECK(!sim->error[0]);
 		sim_cut(sim, DISK_CUT_DROP);
-		CHECK(sim_start(sim, false) && live(sim));
+		CHECK(sim_start(sim, false) && tier_live(sim, TIER_DEAD));
 		sim_free(sim);
 	}
 	tap_note("%llu KiB read, tiered %llu KiB", (unsigned long long)bytes[0] >> 10,
 		 (unsigned long long)bytes[1] >> 10);
 	/* What is left are headers, directories, and segments that were open. */
-	CHECK(bytes[0] > bytes[1] + 7 * LARGE && bytes[2] < 2 * bytes[1]);
+	CHECK(bytes[0] > bytes[1] + 7 * TIER_LARGE && bytes[2] < 2 * bytes[1]);
 	return true;
 }
 
 /* A tombstone is damaged on the only backup: an object would come back. */
 static bool test_lost(void)
 {
-	struct sim *sim = begin(&tiered);
-	uint64_t at = where(sim, 0, LSMEM_TYPE_TOMBSTONE, 5);
+	struct sim *sim = tier_begin(&tiered);
+	uint64_t at = tier_where(sim, 0, LSMEM_TYPE_TOMBSTONE, 5);
 
 	CHECK(at);
 	sim_cut(sim, DISK_CUT_DROP);
-	flip(sim, at, 200);
+	tier_flip(sim, at, 200);
 	CHECK(sim_attempt(sim) == -ENODATA && sim->nr_damage == 1);
 	CHECK(strstr(sim->last_damage, "1 of 2 tombstones are lost"));
 	/* Nothing was changed: with the bytes back, all is there. */
-	flip(sim, at, 200);
-	CHECK(sim_start(sim, false) && live(sim));
+	tier_flip(sim, at, 200);
+	CHECK(sim_start(sim, false) && tier_live(sim, TIER_DEAD));
 	sim_free(sim);
 	return true;
 }
@@ -158,16 +76,16 @@ static bool test_other(void)
 	uint32_t bad, drive, used = 0;
 
 	for (bad = 1; bad < 7; bad++) {
-		struct sim *sim = begin(&three);
+		struct sim *sim = tier_begin(&three);
 		uint64_t at[3];
 
 		for (drive = 0; drive < 3; drive++)
-			at[drive] = where(sim, drive, LSMEM_TYPE_TOMBSTONE, 3);
+			at[drive] = tier_where(sim, drive, LSMEM_TYPE_TOMBSTONE, 3);
 		sim_cut(sim, DISK_CUT_DROP);
 		for (drive = 0; drive < 3; drive++)
 			if (bad >> drive & 1u)
-				flip(sim, at[drive], 77);
-		CHECK(sim_start(sim, false) && live(sim));
+				tier_flip(sim, at[drive], 77);
+		CHECK(sim_start(sim, false) && tier_live(sim, TIER_DEAD));
 		CHECK(sim->result.tombstones == 2 && !sim->nr_damage);
 		used += sim->result.bad_copies;
 		sim_free(sim);
@@ -179,25 +97,25 @@ static bool test_other(void)
 /* An object is damaged on the only backup: that is found when it is read, or before the store is. */
 static bool test_verified(void)
 {
-	struct sim *sim = begin(&tiered);
-	uint64_t at = where(sim, 0, LSMEM_TYPE_OBJECT, 6);
+	struct sim *sim = tier_begin(&tiered);
+	uint64_t at = tier_where(sim, 0, LSMEM_TYPE_OBJECT, 6);
 
 	CHECK(at);
 	sim_cut(sim, DISK_CUT_DROP);
-	flip(sim, at, 500);
+	tier_flip(sim, at, 500);
 	CHECK(!sim_attempt(sim) && !sim->nr_damage && strstr(sim->error, "not where it was placed"));
 	sim_free(sim);
 
-	sim = begin(&verified);
+	sim = tier_begin(&verified);
 	sim_cut(sim, DISK_CUT_DROP);
-	flip(sim, at, 500);
+	tier_flip(sim, at, 500);
 	CHECK(sim_attempt(sim) == -ENODATA);
 	CHECK(strstr(sim->last_damage, "1 of 6 objects or tombstones are lost"));
 	/* Nothing was changed: with the bytes back, all is there. */
-	flip(sim, at, 500);
-	CHECK(sim_start(sim, false) && live(sim));
+	tier_flip(sim, at, 500);
+	CHECK(sim_start(sim, false) && tier_live(sim, TIER_DEAD));
 	CHECK(sim->result.objects == 8 && sim->result.tombstones == 2);
-	CHECK(sim->result.read_bytes > 7 * LARGE);
+	CHECK(sim->result.read_bytes > 7 * TIER_LARGE);
 	sim_free(sim);
 	return true;
 }
@@ -208,19 +126,19 @@ static bool test_verified_other(void)
 	uint32_t bad, drive, used = 0;
 
 	for (bad = 1; bad < 8; bad++) {
-		struct sim *sim = begin(&three_verified);
+		struct sim *sim = tier_begin(&three_verified);
 		uint64_t at[3];
 
 		for (drive = 0; drive < 3; drive++)
-			at[drive] = where(sim, drive, LSMEM_TYPE_OBJECT, 6);
+			at[drive] = tier_where(sim, drive, LSMEM_TYPE_OBJECT, 6);
 		sim_cut(sim, DISK_CUT_DROP);
 		for (drive = 0; drive < 3; drive++)
 			if (bad >> drive & 1u)
-				flip(sim, at[drive], 500);
+				tier_flip(sim, at[drive], 500);
 		if (bad == 7) {
 			CHECK(sim_attempt(sim) == -ENODATA && sim->result.bad_copies == 3);
 		} else {
-			CHECK(sim_start(sim, false) && live(sim) && !sim->nr_damage);
+			CHECK(sim_start(sim, false) && tier_live(sim, TIER_DEAD) && !sim->nr_damage);
 			used += sim->result.bad_copies;
 		}
 		sim_free(sim);

@@ -168,7 +168,7 @@ static bool test_receipts(void)
 	client.out.head.type = htole16(WIRE_RECEIVED);
 	tag_again(&server, &client.out);
 	CHECK(to_server(&server, &client) == SESSION_CLOSE);
-	begin(&client, &server, WIRE_RECEIPTS << 1);
+	begin(&client, &server, WIRE_MOVES << 1);
 	CHECK(to_server(&server, &client) == SESSION_CLOSE);
 	return true;
 }
@@ -488,13 +488,13 @@ static bool test_older(void)
 	wire_seal(&message, WIRE_HELLO, 2);
 	session_begin(&server, &server_setup, secret, NULL);
 	CHECK(session_receive(&server, &message, 192) == SESSION_SEND_CLOSE);
-	CHECK(strstr(server.why, "the other side speaks 2 to 2, this one 3 to 4"));
+	CHECK(strstr(server.why, "the other side speaks 2 to 2, this one 3 to 5"));
 	CHECK(le32toh(server.out.refuse.reason) == WIRE_REASON_VERSION);
 	begin(&client, &server, 0);
 	memset(&message, 0xff, sizeof(message));
 	wire_seal(&message, WIRE_REFUSE, 2);
 	CHECK(session_answer(&client, &message, 96) == SESSION_CLOSE);
-	CHECK(strstr(client.why, "the other side speaks 2 to 2, this one 3 to 4"));
+	CHECK(strstr(client.why, "the other side speaks 2 to 2, this one 3 to 5"));
 	CHECK(le32toh(client.refused.reason) == WIRE_REASON_VERSION);
 	return true;
 }
@@ -515,6 +515,192 @@ static bool test_features(void)
 	CHECK(to_server(&server, &client) == SESSION_SEND);
 	server.out.challenge.features = 0;
 	CHECK(to_client(&client, &server) == SESSION_CLOSE && strstr(client.why, "receipts"));
+	return true;
+}
+
+/* ---- Moves of stores ----------------------------------------------------- */
+
+/* The handshake of a move, between sides that speak these versions. Return: what the server does with HELLO. */
+static enum session_do call_mover(struct session *client, struct session *server, uint16_t low, uint16_t high,
+				  bool moves)
+{
+	struct session_setup mine = client_setup, theirs = server_setup;
+
+	mine.lowest = WIRE_VERSION_MOVE;
+	theirs.lowest = low;
+	theirs.highest = high;
+	theirs.moves = moves;
+	session_call(client, &mine, &key, "data", "db1", 0, WIRE_MOVES);
+	session_begin(server, &theirs, secret, NULL);
+	return to_server(server, client);
+}
+
+/* A store moves from version 5 on; a server is for one purpose. */
+static bool test_move_opens(void)
+{
+	struct session client, server;
+	uint16_t high;
+
+	for (high = WIRE_VERSION_MIN; high < WIRE_VERSION_MOVE; high++) {
+		CHECK(call_mover(&client, &server, WIRE_VERSION_MIN, high, true) == SESSION_SEND_CLOSE);
+		CHECK(to_client(&client, &server) == SESSION_CLOSE);
+		CHECK(le32toh(client.refused.reason) == WIRE_REASON_VERSION);
+	}
+	CHECK(call_mover(&client, &server, WIRE_VERSION_MIN, WIRE_VERSION_MAX, false) == SESSION_SEND_CLOSE);
+	CHECK(to_client(&client, &server) == SESSION_CLOSE);
+	CHECK(le32toh(client.refused.reason) == WIRE_REASON_PURPOSE);
+	begin(&client, &server, 0);
+	server.setup.moves = true;
+	CHECK(to_server(&server, &client) == SESSION_SEND_CLOSE);
+	CHECK(to_client(&client, &server) == SESSION_CLOSE);
+	CHECK(le32toh(client.refused.reason) == WIRE_REASON_PURPOSE);
+	/* No version without moves can be agreed on, and nothing else be asked for. */
+	CHECK(call_mover(&client, &server, WIRE_VERSION_MOVE, WIRE_VERSION_MAX, true) == SESSION_SEND);
+	session_begin(&server, &server.setup, secret, NULL);
+	client.out.hello = client.hello;
+	client.out.hello.lowest = htole16(WIRE_VERSION_MOVE - 1);
+	CHECK(to_server(&server, &client) == SESSION_CLOSE);
+	session_begin(&server, &server.setup, secret, NULL);
+	client.out.hello = client.hello;
+	client.out.hello.flags = htole32(WIRE_MOVES | WIRE_READ_ONLY);
+	CHECK(to_server(&server, &client) == SESSION_CLOSE);
+	return true;
+}
+
+/* The proof of a client that uses the secret itself. */
+static const uint8_t *underived(const struct wire_hello *hello, const struct session *server)
+{
+	static uint8_t mac[WIRE_MAC];
+	__le32 qps[2] = { htole32(server->setup.link.client_qp), htole32(server->setup.link.server_qp) };
+	struct hmac_sha256_ctx hmac;
+
+	hmac_sha256_set_key(&hmac, key.length, key.bytes);
+	hmac_sha256_update(&hmac, sizeof("lsmem client"), (const uint8_t *)"lsmem client");
+	hmac_sha256_update(&hmac, sizeof(qps), (const uint8_t *)qps);
+	hmac_sha256_update(&hmac, sizeof(*hello), (const uint8_t *)hello);
+	hmac_sha256_update(&hmac, sizeof(server->challenge), (const uint8_t *)&server->challenge);
+	hmac_sha256_digest(&hmac, sizeof(mac), mac);
+	return mac;
+}
+
+/* The same secret does not open both: a proof and the tags of one purpose are none of the other. */
+static bool test_move_secret(void)
+{
+	struct wire_direction move[2], backup[2];
+	struct session client, server;
+	uint8_t mac[2][WIRE_MAC];
+	struct wire_hello hello;
+	union wire_message message = { 0 };
+
+	CHECK(call_mover(&client, &server, WIRE_VERSION_MOVE, WIRE_VERSION_MAX, true) == SESSION_SEND);
+	CHECK(to_client(&client, &server) == SESSION_SEND);
+	wire_prove_client(&key, &server.setup.link, &server.hello, &server.challenge, mac[0]);
+	CHECK(wire_equal(mac[0], client.out.proof.mac));
+	/* What a client makes that knows the secret, and proves it as for a backup. */
+	hello = server.hello;
+	hello.flags = 0;
+	wire_prove_client(&key, &server.setup.link, &hello, &server.challenge, mac[1]);
+	CHECK(!wire_equal(mac[0], mac[1]));
+	wire_directions(&key, &server.setup.link, &server.hello, &server.challenge, &move[0], &move[1]);
+	wire_directions(&key, &server.setup.link, &hello, &server.challenge, &backup[0], &backup[1]);
+	wire_seal(&message, WIRE_MOVE, WIRE_VERSION_MOVE);
+	wire_tag(&move[0], &message, sizeof(message.move));
+	CHECK(!wire_tagged(&backup[0], &message, sizeof(message.move) + WIRE_TAG));
+	/* The secret itself proves nothing, also over the HELLO of a move; of a backup it is the key. */
+	CHECK(!wire_equal(mac[0], underived(&server.hello, &server)));
+	CHECK(wire_equal(mac[1], underived(&hello, &server)));
+	CHECK(to_server(&server, &client) == SESSION_ASK);
+	return true;
+}
+
+/* Each side of either purpose takes the messages that are meant for it, and no others. */
+static bool test_move_types(void)
+{
+	static const struct { enum wire_type type; bool to_server, to_client; } types[] = {
+		{ WIRE_READ, true, false }, { WIRE_MOVE, true, false }, { WIRE_TAKEN, true, false },
+		{ WIRE_CLOSE, true, true }, { WIRE_STORE, false, true }, { WIRE_READY, false, true },
+		{ WIRE_BLOCK, false, true }, { WIRE_WRITE, false, false }, { WIRE_FLUSH, false, false },
+		{ WIRE_WRITE_DURABLE, false, false }, { WIRE_DONE, false, false }, { WIRE_RECEIVED, false, false },
+		{ WIRE_HELLO, false, false },
+	};
+	struct session client, server, from, to;
+	union wire_message message;
+	uint32_t i;
+
+	CHECK(call_mover(&client, &server, WIRE_VERSION_MOVE, WIRE_VERSION_MAX, true) == SESSION_SEND);
+	CHECK(to_client(&client, &server) == SESSION_SEND && to_server(&server, &client) == SESSION_ASK);
+	session_accept(&server, &export);
+	CHECK(to_client(&client, &server) == SESSION_READY);
+	session_request(&client, WIRE_READ, 0, 0, 0);
+	CHECK(to_server(&server, &client) == SESSION_IO && server.io.type == WIRE_READ && !server.io.length);
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		memset(&message, 0, sizeof(message));
+		message.request.slot = htole32(types[i].to_client ? 0 : 1);
+		if (types[i].type == WIRE_BLOCK)
+			message.block.length = htole32(72);
+		if (types[i].type == WIRE_HELLO)
+			message.hello = client.hello;
+		from = client;
+		to = server;
+		session_say(&from, types[i].type, &message);
+		CHECK((to_server(&to, &from) != SESSION_CLOSE) == types[i].to_server);
+		from = server;
+		to = client;
+		session_say(&from, types[i].type, &message);
+		CHECK((to_client(&to, &from) != SESSION_CLOSE) == types[i].to_client);
+		/* To both sides of a backup. */
+		if (types[i].type < WIRE_STORE)
+			continue;
+		CHECK(converse(&from, &to, 0));
+		session_say(&from, types[i].type, &message);
+		CHECK(to_server(&to, &from) == SESSION_CLOSE);
+		session_say(&to, types[i].type, &message);
+		CHECK(to_client(&from, &to) == SESSION_CLOSE);
+	}
+	/* A READ of a move has no place and no length; its answer comes once, within the slot. */
+	from = client;
+	to = server;
+	session_request(&from, WIRE_READ, 1, 0, LSMEM_BLOCK);
+	CHECK(to_server(&to, &from) == SESSION_CLOSE);
+	from = client;
+	to = server;
+	session_request(&from, WIRE_READ, 0, 0, 0);
+	CHECK(to_server(&to, &from) == SESSION_CLOSE);
+	to = client;
+	from = server;
+	session_block(&from, 0, export.slot_bytes + 1, 1);
+	CHECK(to_client(&to, &from) == SESSION_CLOSE);
+	session_block(&server, 0, export.slot_bytes, 7);
+	CHECK(to_client(&client, &server) == SESSION_IO && client.io.length == export.slot_bytes &&
+	      client.io.offset == 7 && !client.io.slot);
+	session_block(&server, 0, 72, 8);
+	CHECK(to_client(&client, &server) == SESSION_CLOSE);
+	return true;
+}
+
+/* Messages of a move are none of an older version, and their reserved fields are zero. */
+static bool test_move_messages(void)
+{
+	static const struct { enum wire_type type; size_t zero; } zeroes[] = {
+		{ WIRE_STORE, offsetof(struct wire_store, zero) }, { WIRE_TAKEN, offsetof(struct wire_move, last) },
+		{ WIRE_CLOSE, offsetof(struct wire_move, last) },
+	};
+	union wire_message message = { 0 };
+	enum wire_type type;
+	uint32_t i;
+
+	for (type = WIRE_STORE; type < WIRE_TYPES; type++) {
+		wire_seal(&message, type, WIRE_VERSION_MOVE);
+		CHECK(!wire_check(&message, wire_length(type), WIRE_VERSION_MOVE, 0));
+		wire_seal(&message, type, WIRE_VERSION_MOVE - 1);
+		CHECK(wire_check(&message, wire_length(type), WIRE_VERSION_MOVE - 1, 0));
+	}
+	for (i = 0; i < sizeof(zeroes) / sizeof(zeroes[0]); i++) {
+		memset(&message, 0, sizeof(message));
+		wire_seal(&message, zeroes[i].type, WIRE_VERSION_MOVE);
+		message.bytes[zeroes[i].zero] = 1;
+		CHECK(wire_check(&message, wire_length(zeroes[i].type), WIRE_VERSION_MOVE, 0));
+	}
 	return true;
 }
 
@@ -721,6 +907,10 @@ int main(void)
 	tap_ok(test_downgrade(), "a version that is not the highest common one is refused");
 	tap_ok(test_older(), "versions before there were ranges are recognised");
 	tap_ok(test_features(), "only features of both sides are used");
+	tap_ok(test_move_opens(), "a store moves from version 5 on; a server is for backups or for moves");
+	tap_ok(test_move_secret(), "a proof and tags for a move are none for a backup, with the same secret");
+	tap_ok(test_move_types(), "each side of a move takes the messages that are meant for it");
+	tap_ok(test_move_messages(), "messages of a move are none of an older version");
 	tap_ok(test_tags(), "after the handshake a changed bit or place of a message is found");
 	tap_ok(test_other_connection(), "messages of another connection are refused");
 	tap_ok(test_export_secrets(), "each export has its own secret");

@@ -87,7 +87,9 @@ static void explain(const struct request *request, struct json_object *store, in
 		ctl_error("%s: not permitted: only root has segments cleaned", name);
 		break;
 	case EAGAIN:
-		if (!active)
+		if (ctl_number(store, "frozen") == 1)
+			ctl_error("%s is frozen: another host takes it over", name);
+		else if (!active)
 			ctl_error("%s is not active: its daemon has not activated it (systemctl status lsmemd)",
 				  name);
 		else

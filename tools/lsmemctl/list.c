@@ -21,6 +21,19 @@ static const struct ctl_column columns[] = {
 	{ "GIVEN",	"given_name",		CTL_TEXT },
 };
 
+/* In the table, a store that its daemon has frozen is not "active". */
+static void show_frozen(struct json_object *stores)
+{
+	size_t i;
+
+	for (i = 0; i < json_object_array_length(stores); i++) {
+		struct json_object *store = json_object_array_get_idx(stores, i);
+
+		if (ctl_number(store, "frozen") == 1)
+			json_object_object_add(store, "state", json_object_new_string("frozen"));
+	}
+}
+
 static int run(int argc, char **argv)
 {
 	struct json_object *stores;
@@ -34,6 +47,8 @@ static int run(int argc, char **argv)
 	stores = ctl_stores_read();
 	if (!stores)
 		return CTL_FAILED;
+	if (!ctl_json)
+		show_frozen(stores);
 	if (ctl_json)
 		ret = ctl_print_json(stores);
 	else if (json_object_array_length(stores))

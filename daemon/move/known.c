@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a migration's target knows: see known.h. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "format/format.h"
+#include "known.h"
+
+#define KNOWN_FIRST	1024u	/* segments that there is room for in the beginning; a power of two */
+#define KNOWN_PREFETCH	24u	/* listings ahead: so many cache misses a CPU has in flight */
+
+/**
+ * struct known_segment - a segment that was told
+ * @id: its id; 0: the entry is free
+ * @generation: of its frame
+ * @end: bytes of log data, as told last
+ * @listings: how many of @listings in struct known are of it
+ * @next: number of the next one with this hash, or of the next free one; 0: there is none
+ * @number: in the recovery that takes it
+ * @gone: it is retired
+ */
+struct known_segment {
+	uint64_t id;
+	uint32_t generation, end, listings, next, number;
+	bool gone;
+};
+
+/**
+ * struct known - what a target knows
+ * @listings: by index
+ * @indices: elements of @listings
+ * @segments: by number; 0 is none
+ * @hash: numbers of segments by their ids
+ * @room: elements of @segments and of @hash, a power of two
+ * @used: elements of @segments that have been used
+ * @free: number of the first one that is free again; 0: there is none
+ * @most: segments that can be in a log
+ * @there: segments that are not gone
+ * @gone: .. that are, and have listings
+ */
+struct known {
+	struct known_listing *listings;
+	uint64_t indices;
+	struct known_segment *segments;
+	uint32_t *hash;
+	uint32_t room, used, free;
+	uint32_t most, there, gone;
+};
+
+/**
+ * known_new - begin with nothing
+ * @indices: of the store: format_indices()
+ * @most: segments that the log can have: frames of its backups
+ *
+ * Return: to be freed by known_free(); NULL: there is no memory.
+ */
+struct known *known_new(uint64_t indices, uint32_t most)
+{
+	struct known *known = calloc(1, sizeof(*known));
+
+	if (!known)
+		return NULL;
+	known->indices = indices;
+	known->most = most;
+	known->room = KNOWN_FIRST;
+	known->used = 1;
+	known->listings = memory_table(indices * sizeof(*known->listings), false);
+	known->segments = calloc(known->room, sizeof(*known->segments));
+	known->hash = calloc(known->room, sizeof(*known->hash));
+	if (known->listings && known->segments && known->hash)
+		return known;
+	known_free(known);
+	return NULL;
+}
+
+/**
+ * known_free - forget all
+ * @known: may be NULL
+ */
+void known_free(struct known *known)
+{
+	if (!known)
+		return;
+	free(known->listings);
+	free(known->segments);
+	free(known->hash);
+	free(known);
+}
+
+/* ---- Segments ------------------------------------------------------------ */
+
+static uint32_t *known_bucket(struct known *known, uint64_t id)
+{
+	return &known->hash[id * 0x9e3779b97f4a7c15ull >> 32 & (known->room - 1)];
+}
+
+static uint32_t known_find(struct known *known, uint64_t id)
+{
+	uint32_t nr = *known_bucket(known, id);
+
+	while (nr && known->segments[nr].id != id)
+		nr = known->segments[nr].next;
+	return nr;
+}
+
+static void known_link(struct known *known, uint32_t nr)
+{
+	uint32_t *bucket = known_bucket(known, known->segments[nr].id);
+
+	known->segments[nr].next = *bucket;
+	*bucket = nr;
+}
+
+/* A segment is gone, and no listing is of it: forget it. */
+static void known_forget(struct known *known, uint32_t nr)
+{
+	uint32_t *at = known_bucket(known, known->segments[nr].id);
+
+	while (*at != nr)
+		at = &known->segments[*at].next;
+	*at = known->segments[nr].next;
+	known->segments[nr] = (struct known_segment){ .next = known->free };
+	known->free = nr;
+	known->gone--;
+}
+
+/* A listing of the segment counts no more. */
+static void known_drop(struct known *known, uint32_t nr)
+{
+	struct known_segment *seg = &known->segments[nr];
+
+	seg->listings--;
+	if (seg->gone && !seg->listings)
+		known_forget(known, nr);
+}
+
+/* Drop all listings of segments that are gone. */
+static void known_sweep(struct known *known)
+{
+	uint64_t index;
+
+	for (index = 0; index < known->indices && known->gone; index++) {
+		struct known_listing *listing = &known->listings[index];
+
+		if (!listing->segment || !known->segments[listing->segment].gone)
+			continue;
+		known_drop(known, listing->segment);
+		listing->segment = 0;
+	}
+}
+
+static int known_grow(struct known *known)
+{
+	uint32_t room = known->room * 2, nr;
+	struct known_segment *segments = realloc(known->segments, room * sizeof(*segments));
+	uint32_t *hash;
+
+	if (!segments)
+		return -ENOMEM;
+	known->segments = segments;
+	hash = calloc(room, sizeof(*hash));
+	if (!hash)
+		return -ENOMEM;
+	free(known->hash);
+	known->hash = hash;
+	known->room = room;
+	for (nr = 1; nr < known->used; nr++)	/* none of them is free */
+		known_link(known, nr);
+	return 0;
+}
+
+/* Return: 0 and the number of a new segment, or a negative errno. */
+static int known_add(struct known *known, uint64_t id, uint32_t generation, uint32_t *nr)
+{
+	int ret = known->there == known->most ? -EPROTO : 0;
+
+	if (!ret && !known->free && known->used == known->room)
+		ret = known_grow(known);
+	if (ret)
+		return ret;
+	*nr = known->free;
+	if (*nr)
+		known->free = known->segments[*nr].next;
+	else
+		*nr = known->used++;
+	known->segments[*nr] = (struct known_segment){ .id = id, .generation = generation };
+	known_link(known, *nr);
+	known->there++;
+	return 0;
+}
+
+static void known_retire(struct known *known, uint64_t id)
+{
+	uint32_t nr = known_find(known, id);
+	struct known_segment *seg = &known->segments[nr];
+
+	if (!nr || seg->gone)
+		return;		/* nothing was told of it */
+	seg->gone = true;
+	known->there--;
+	known->gone++;
+	if (!seg->listings)
+		known_forget(known, nr);
+	else if (known->gone > KNOWN_GONE && known->gone > known->there)
+		known_sweep(known);
+}
+
+/* ---- Blocks ---------------------------------------------------------------- */
+
+/* Of two listings of an index the one with the higher generation counts, then the higher version, then the later one. */
+static int known_consider(struct known *known, uint32_t nr, const struct ahead_listing *listing)
+{
+	uint64_t key = __le64_to_cpu(listing->entry.key);
+	struct known_listing *old = &known->listings[lsmem_handle_index(key)];
+	struct known_listing new = {
+		.version = __le64_to_cpu(listing->entry.version),
+		.meta = __le64_to_cpu(listing->entry.meta),
+		.place = __le64_to_cpu(listing->place),
+		.generation = lsmem_handle_generation(key),
+		.segment = nr,
+	};
+
+	if (old->segment) {
+		if (old->generation > new.generation ||
+		    (old->generation == new.generation && old->version > new.version))
+			return 0;
+		if (old->generation == new.generation && old->version == new.version &&
+		    !format_listing_same(old->meta, new.meta))
+			return -EPROTO;
+		known_drop(known, old->segment);
+	}
+	*old = new;
+	known->segments[nr].listings++;
+	return 0;
+}
+
+static int known_listings(struct known *known, const struct ahead_head *block)
+{
+	uint32_t generation = __le32_to_cpu(block->generation), all = __le32_to_cpu(block->nr), nr, i;
+	const struct ahead_listing *listings = ahead_listings(block);
+	uint64_t id = __le64_to_cpu(block->segment);
+	int ret = 0;
+
+	nr = known_find(known, id);
+	if (!nr)
+		ret = known_add(known, id, generation, &nr);
+	else if (known->segments[nr].gone || known->segments[nr].generation != generation)
+		ret = -EPROTO;
+	if (ret)
+		return ret;
+	known->segments[nr].end = __le32_to_cpu(block->end);
+	for (i = 0; i < all && !ret; i++) {
+		if (i + KNOWN_PREFETCH < all)
+			__builtin_prefetch(&known->listings[lsmem_handle_index(
+				__le64_to_cpu(listings[i + KNOWN_PREFETCH].entry.key))], 1);
+		ret = known_consider(known, nr, &listings[i]);
+	}
+	return ret;
+}
+
+/**
+ * known_block - take a block
+ * @known: all blocks before it were taken
+ * @block: accepted by ahead_check(), with the indices of known_new()
+ *
+ * Return: 0; -EPROTO: it contradicts the blocks before, or there are more segments than a log can have; -ENOMEM. After an
+ * error what is known is worth nothing.
+ */
+int known_block(struct known *known, const struct ahead_head *block)
+{
+	uint32_t i;
+
+	if (block->kind == __cpu_to_le32(AHEAD_LISTINGS))
+		return known_listings(known, block);
+	if (block->kind == __cpu_to_le32(AHEAD_GONE))
+		for (i = 0; i < __le32_to_cpu(block->nr); i++)
+			known_retire(known, __le64_to_cpu(ahead_gone(block)[i]));
+	return 0;
+}
+
+/* ---- For a recovery ---------------------------------------------------------- */
+
+/**
+ * known_segments - how many segments have been told, and are not gone?
+ * @known: what is known
+ *
+ * Return: their number.
+ */
+uint32_t known_segments(const struct known *known)
+{
+	return known->there;
+}
+
+/**
+ * known_room - how many segments is there room for?
+ * @known: what is known
+ *
+ * Return: so many elements of struct known_segment are allocated.
+ */
+uint32_t known_room(const struct known *known)
+{
+	return known->room;
+}
+
+/**
+ * known_listing - what counts for an index
+ * @known: what is known
+ * @index: below that of known_new()
+ * @listing: out
+ * @segment: out: id of its segment
+ *
+ * Return: false: nothing counts, and the outputs are not filled in. A tombstone may count.
+ */
+bool known_listing(const struct known *known, uint64_t index, struct known_listing *listing, uint64_t *segment)
+{
+	const struct known_listing *counts = &known->listings[index];
+
+	if (!counts->segment || known->segments[counts->segment].gone)
+		return false;
+	*listing = *counts;
+	*segment = known->segments[counts->segment].id;
+	return true;
+}
+
+static bool told_segment(void *context, uint32_t number, uint64_t id, uint32_t generation, uint32_t length)
+{
+	struct known *known = context;
+	struct known_segment *seg = &known->segments[known_find(known, id)];
+
+	if (seg->id != id || seg->gone || seg->generation != generation || seg->end != length)
+		return false;
+	seg->number = number;
+	return true;
+}
+
+static bool told_listing(void *context, uint64_t index, struct lsmem_directory_entry *entry, uint32_t *number)
+{
+	const struct known *known = context;
+	struct known_listing listing;
+	uint64_t segment;
+
+	if (!known_listing(known, index, &listing, &segment))
+		return false;
+	*entry = (struct lsmem_directory_entry){
+		__cpu_to_le64(lsmem_handle_make(index, listing.generation)),
+		__cpu_to_le64(listing.version),
+		__cpu_to_le64(listing.meta),
+	};
+	*number = known->segments[listing.segment].number;
+	return true;
+}
+
+/**
+ * known_told - let a recovery take what is known
+ * @known: all blocks of a connection up to READY; must stay until recover_run() has returned
+ * @term: of READY
+ * @sequence: of READY: that of the digest
+ * @told: out, for struct recover_options
+ */
+void known_told(struct known *known, uint64_t term, uint64_t sequence, struct recover_told *told)
+{
+	*told = (struct recover_told){
+		.context = known,
+		.term = term,
+		.sequence = sequence,
+		.segments = known->there,
+		.segment = told_segment,
+		.listing = told_listing,
+	};
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The target of a migration: what it knows of a store from the blocks that have come, until a recovery takes it. No I/O.
+ * Documentation/migration.rst, What the target makes of them.
+ *
+ *	known_new(), known_block() for each block, known_told() for recover_run(), known_free()
+ *
+ * One listing is kept for each index. Memory: sizeof(struct known_listing) for each index in use, and
+ * sizeof(struct known_segment) and some bytes for each segment that a listing is of: at most twice as many as the log can
+ * have, and KNOWN_GONE.
+ */
+#ifndef LSMEMD_KNOWN_H
+#define LSMEMD_KNOWN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "recover/recover.h"
+#include "remote/ahead.h"
+
+#define KNOWN_GONE	4096u	/* segments that are gone and have listings, before these are dropped */
+
+/**
+ * struct known_listing - of all that was told of an index, the listing that counts, if its segment is not gone
+ * @version: of the entry
+ * @meta: of its listing
+ * @place: as in struct ahead_listing
+ * @generation: of its handle
+ * @segment: number of its segment; 0: nothing was told
+ */
+struct known_listing {
+	uint64_t version, meta, place;
+	uint32_t generation, segment;
+};
+
+struct known;
+
+struct known *known_new(uint64_t indices, uint32_t most);
+void known_free(struct known *known);
+int known_block(struct known *known, const struct ahead_head *block);
+uint32_t known_segments(const struct known *known);
+uint32_t known_room(const struct known *known);
+bool known_listing(const struct known *known, uint64_t index, struct known_listing *listing, uint64_t *segment);
+void known_told(struct known *known, uint64_t term, uint64_t sequence, struct recover_told *told);
+
+#endif

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Recovery by the target of a migration, pass 1: the source has told which entries count, and in which segments.
+ * No directory is read, and no segment is scanned. Documentation/migration.rst, What the target makes of them.
+ *
+ * The digest proves that all of it is there: it must be the one that the source named, and list just the segments that
+ * were told, as they were told, and besides only open ones that nothing was written to. Otherwise nothing that was told
+ * is used.
+ */
+#include <errno.h>
+
+#include "private.h"
+
+/**
+ * recover_told_digest - is the newest digest the one that the source has named?
+ * @r: its newest digest was read
+ * @told: what was told
+ *
+ * Return: 0, or -ESTALE, which is reported.
+ */
+int recover_told_digest(struct recover *r, const struct recover_told *told)
+{
+	if (told->term == r->map.term && told->sequence == r->map.sequence &&
+	    r->map.sequence_seen <= r->map.sequence)
+		return 0;
+	recover_info(r, "the newest digest is %llu of term %llu, and the source named %llu of term %llu: what it told is not used",
+		     (unsigned long long)r->map.sequence, (unsigned long long)r->map.term,
+		     (unsigned long long)told->sequence, (unsigned long long)told->term);
+	return -ESTALE;
+}
+
+static int told_segments(struct recover *r, const struct recover_told *told, uint64_t *oldest)
+{
+	uint32_t nr, all = 0;
+
+	*oldest = UINT64_MAX;
+	for (nr = 0; nr < r->nr_segments; nr++) {
+		struct recover_segment *seg = &r->segments[nr];
+		bool open = seg->item.state == LSMEM_ITEM_OPEN;
+		bool is = told->segment(told->context, nr, seg->item.segment, seg->item.generation,
+					seg->item.length);
+
+		if (open && !is) {	/* the kernel had it for its next head */
+			r->result.open++;
+			continue;
+		}
+		all++;
+		if (open || !is || seg->lost) {
+			recover_info(r, "segment %llu of digest %llu was not told as it is: what the source told is not used",
+				     (unsigned long long)seg->item.segment, (unsigned long long)r->map.sequence);
+			return -ESTALE;
+		}
+		seg->salt = lsmem_segment_salt(r->super.uuid, seg->item.segment, seg->item.generation);
+		seg->cut = seg->item.length;
+		seg->closed = seg->item.state == LSMEM_ITEM_CLOSED;
+		r->result.closed += seg->closed;
+		r->result.sealed += !seg->closed;
+		if (seg->cut && seg->item.segment < *oldest)
+			*oldest = seg->item.segment;
+	}
+	if (all == told->segments)
+		return 0;
+	recover_info(r, "digest %llu lists %u segments, and %u were told: what the source told is not used",
+		     (unsigned long long)r->map.sequence, all, told->segments);
+	return -ESTALE;
+}
+
+/**
+ * recover_told - do pass 1 of all segments
+ * @r: recovery, with the tables of segments and winners
+ * @told: what was told
+ * @oldest: out: lowest id of a listed segment that holds entries
+ *
+ * Return: 0, also if an entry contradicts the digest, which is reported; -ESTALE: a segment does, which is reported.
+ */
+int recover_told(struct recover *r, const struct recover_told *told, uint64_t *oldest)
+{
+	int ret = told_segments(r, told, oldest);
+	struct lsmem_directory_entry listing;
+	uint64_t index;
+	uint32_t nr;
+
+	for (index = 0; index < r->indices && !ret; index++)
+		if (told->listing(told->context, index, &listing, &nr))
+			recover_consider(r, nr, &listing);
+	recover_progress(r, r->nr_segments);
+	r->pass++;
+	return ret;
+}
