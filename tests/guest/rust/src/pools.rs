@@ -29,7 +29,7 @@ fn same(pool: &Pool, model: &Model) -> Result<bool> {
     Ok(true)
 }
 
-pub fn test_pools(tap: &mut Tap, store: &Store, path: &str, random: &mut Random) -> Result<()> {
+pub(crate) fn test_pools(tap: &mut Tap, store: &Store, path: &str, random: &mut Random) -> Result<()> {
     let pool = store.create_pool(OBJECTS, NewRegion::default().table(TABLE).buffer(1 << 18))?;
     let (root, mut model) = (pool.root(), Model::new());
     for _ in 0..OBJECTS {

@@ -84,7 +84,7 @@ fn numbers<'rows>(rows: impl Iterator<Item = &'rows Row>) -> Total {
     }
 }
 
-pub fn test_aggregates(tap: &mut Tap, store: &Store) -> Result<()> {
+pub(crate) fn test_aggregates(tap: &mut Tap, store: &Store) -> Result<()> {
     let rows = make_rows(store)?;
     let (short, _) = store.alloc_in(TABLE, b"short", false)?;
     let (other, _) = store.alloc(&[0; 100])?;
@@ -187,7 +187,7 @@ pub fn test_aggregates(tap: &mut Tap, store: &Store) -> Result<()> {
     Ok(())
 }
 
-pub fn test_spreads(tap: &mut Tap, store: &Store) -> Result<()> {
+pub(crate) fn test_spreads(tap: &mut Tap, store: &Store) -> Result<()> {
     let mut rows = make_rows(store)?;
     let (short, _) = store.alloc_in(TABLE, b"short", false)?;
     let scan = Scan::default().table(TABLE);
