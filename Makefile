@@ -145,7 +145,7 @@ test-kcsan: setup ## some tests of the module on a kernel with KCSAN
 	@qemu/build-kernel kcsan
 	@tests/run kcsan
 
-test-units: setup ## the systemd units of the daemon, in a guest
+test-units: setup ## the systemd units of lsmemd and lsmemcached, in a guest
 	@qemu/setup base units
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/run units

@@ -7,11 +7,11 @@
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-systemd.sh
 . "$(dirname "$0")/guest-lib.sh"
+. "$top/tests/common/systemd.sh"
 
 store=lsmemb0
-inside=$scratch/inside
 order=$scratch/order
-mkdir -p "$inside" "$scratch/installed" "$scratch/units" "$scratch/run" "$scratch/backups" "$scratch/data" /etc/lsmem
+mkdir -p "$scratch/installed" "$scratch/backups" "$scratch/data" /etc/lsmem
 make -s -C "$top/daemon" install DESTDIR="$scratch/installed" >"$scratch/out" 2>"$scratch/err" ||
 	{ echo 'Bail out! lsmemd cannot be installed'; exit 1; }
 rules=/run/udev/rules.d/60-lsmem.rules
@@ -21,16 +21,7 @@ udevadm control --reload
 
 # ---- Units, ours and those of the system that they are ordered by ----------------------------
 
-units=$scratch/units
-for unit in sysinit basic shutdown umount final poweroff network-pre network network-online \
-	local-fs-pre local-fs remote-fs-pre remote-fs sockets timers paths slices swap multi-user; do
-	cp "/lib/systemd/system/$unit.target" "$units"
-done
-cp /lib/systemd/system/systemd-poweroff.service "$scratch/installed/lib/systemd/system"/* "$units"
-# unit NAME TEXT
-unit() { printf '%b' "$2" >"$units/$1"; }
-unit test.target '[Unit]\nDefaultDependencies=no\n'
-unit modprobe@.service '[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nExecStart=/bin/true\n'
+systemd_units
 unit network.service "[Unit]\nBefore=network.target\nWants=network.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\nExecStop=/bin/sh -c 'echo network >>$order'\n"
 mkfs.ext4 -q -F "$other"
 escaped() { systemd-escape --path "$1"; }
@@ -42,40 +33,7 @@ mkdir "$units/lsmemd@data.service.d" "$units/lsmemd-server.service.d"
 unit lsmemd@data.service.d/test.conf "[Unit]\nRequiresMountsFor=$scratch/backups\nWants=network.service\n[Service]\nStandardError=append:$log\nExecStopPost=/bin/sh -c 'echo lsmemd \$SERVICE_RESULT \$(grep -c \" $scratch/data \" /proc/1/mounts) \$(grep -c \" $scratch/backups \" /proc/1/mounts) >>$order'\n"
 unit lsmemd-server.service.d/test.conf "[Service]\nStandardError=append:$scratch/server.log\n"
 
-# ---- systemd -----------------------------------------------------------------------------------
-
-cat >"$scratch/init" <<END
-set -x
-mount --make-rprivate / && mount --make-rshared / &&
-mount -t tmpfs none $scratch/run && mkdir $scratch/run/udev $scratch/run/lsmem-host &&
-mount --bind /run/udev $scratch/run/udev && mount --rbind $scratch/run /run &&
-mount -t proc proc /proc && umount /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup &&
-mount -t overlay -o lowerdir=$scratch/installed/usr/sbin:/usr/sbin none /usr/sbin || exit
-export container=other SYSTEMD_UNIT_PATH=$units SYSTEMD_LOG_TARGET=console SYSTEMD_LOG_LEVEL=info
-exec /lib/systemd/systemd --system --unit=test.target
-END
-group=/sys/fs/cgroup/lsmem-systemd
-mkdir "$group"
-(
-	echo 0 >"$group/cgroup.procs"
-	exec unshare --pid --fork --mount --cgroup --kill-child sh "$scratch/init"
-) >"$scratch/systemd.log" 2>&1 &
-systemd_pid=$!
-# in_it COMMAND ..: run a command in the namespaces of systemd
-in_it()
-{
-	nsenter -t "$(pgrep -P "$systemd_pid")" -p -m -C env SYSTEMD_PAGER= "$@"
-}
-ctl_in() { in_it systemctl "$@"; }
-is_up() { ctl_in is-system-running 2>"$scratch/err" | grep -q 'running\|degraded'; }
-property() { ctl_in show -P "$2" "$1"; }
-end=$((SECONDS + 60))
-until is_up; do
-	kill -0 "$systemd_pid" && [ "$SECONDS" -lt "$end" ] && sleep 0.5 && continue
-	sed 's/^/# /' "$scratch/systemd.log"
-	echo 'Bail out! systemd does not run'
-	exit 1
-done
+systemd_start
 ok 'systemd runs' true
 
 # ---- A store -----------------------------------------------------------------------------------
@@ -150,15 +108,13 @@ is 'server: ends' "$(property lsmemd-server Result)" success
 
 mark
 : >"$order"
-ctl_in start --no-block --job-mode=replace-irreversibly poweroff.target
-wait "$systemd_pid"
+systemd_end
 is 'turned off: the daemon, its filesystem gone, its backup there, then the network' \
 	"$(xargs <"$order")" 'lsmemd success 0 1 network'
 ok 'turned off: drained' since 'all that was committed is on'
 run "$ctl" destroy --json "$store"
 is 'turned off: so that the store can be destroyed' "$status" 0
 soft_roce_end
-find "$group" -depth -type d -exec rmdir {} +
 rm "$rules"
 udevadm control --reload
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/systemd.log" "$scratch/server.log" "$order"

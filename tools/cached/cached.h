@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "lsmem.h"
@@ -411,12 +412,12 @@ enum batch_kind {
  * struct cached_connection - a client
  * @worker: that serves it
  * @next: in a list of its worker: those that are active, those that were handed over
- * @all: in the list of all of its worker
- * @back: points to what points to it in that list
+ * @place: in the queue of its worker that @greeted tells
  * @fd: socket
  * @tls: state of TLS, NULL: without
  * @tls_full: TLS waits for room in the socket before it can read on
  * @authenticated: its commands are carried out
+ * @greeted: it is in the worker's queue of those that have done with TLS and the password
  * @in: bytes that were read; room for a header is before it
  * @in_size: bytes of room at @in
  * @in_begin: of the bytes that are not used yet
@@ -435,18 +436,17 @@ enum batch_kind {
  * @closing: to be closed when everything has been sent
  * @dead: to be closed at once
  * @changed: in this pass it has changed items
- * @began: second at which it was accepted
- * @last: second of its last command
+ * @since: second of the worker's clock from which its time counts: that of its last command, or of its begin
  */
 struct cached_connection {
 	struct cached_worker *worker;
 	struct cached_connection *next;
-	struct cached_connection *all;
-	struct cached_connection **back;
+	TAILQ_ENTRY(cached_connection) place;
 	int fd;
 	struct ssl_st *tls;
 	bool tls_full;
 	bool authenticated;
+	bool greeted;
 	char *in;
 	size_t in_size;
 	size_t in_begin;
@@ -465,9 +465,10 @@ struct cached_connection {
 	bool closing;
 	bool dead;
 	bool changed;
-	uint32_t began;
-	uint32_t last;
+	int64_t since;
 };
+
+TAILQ_HEAD(cached_queue, cached_connection);
 
 #define CONNECTION_OUT_MAX	(2u << 20)	/* bytes to be sent from which on no command is carried out */
 
@@ -571,14 +572,15 @@ bool command_run(struct cached_connection *connection);
  * @batch: what it has gathered
  * @large: room for one object
  * @active: connections with something to do in this pass
- * @all: its connections
+ * @greeting: connections that have not done with TLS or the password, the oldest first
+ * @served: the others, the one whose last command is the oldest first
  * @lock: protects @handed
  * @handed: new connections, from the thread that accepts
  * @thread: id
  * @poll: epoll descriptor
  * @wake: eventfd: look at @handed, or stop
  * @now: second of this pass
- * @looked: second at which it looked for idle connections
+ * @tick: of this pass: second of a clock that is never set
  * @changed: connections have changed items in this pass
  * @failed: a read of the command failed, so that its answer is not known
  */
@@ -587,20 +589,22 @@ struct cached_worker {
 	struct cached_batch *batch;
 	char *large;
 	struct cached_connection *active;
-	struct cached_connection *all;
+	struct cached_queue greeting;
+	struct cached_queue served;
 	pthread_mutex_t lock;
 	struct cached_connection *handed;
 	pthread_t thread;
 	int poll;
 	int wake;
 	uint32_t now;
-	uint32_t looked;
+	int64_t tick;
 	bool changed;
 	bool failed;
 };
 
 int worker_start(struct cached_worker *worker);
 void worker_hand(struct cached_worker *worker, int fd);
+void worker_wake_all(void);
 void worker_stop(struct cached_worker *worker);
 void worker_poll_out(struct cached_connection *connection, bool out);
 

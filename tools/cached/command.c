@@ -143,7 +143,6 @@ bool command_run(struct cached_connection *connection)
 {
 	struct cached_worker *worker = connection->worker;
 
-	connection->last = worker->now;
 	while (can_go_on(connection)) {
 		bool before = worker->changed, complete;
 

@@ -28,7 +28,6 @@ struct cached_connection *connection_new(struct cached_worker *worker, int fd)
 		return NULL;
 	connection->worker = worker;
 	connection->fd = fd;
-	connection->began = connection->last = item_now();
 	connection->authenticated = !cached.options.auth_file;
 	if (cached.options.ssl && !tls_begin(connection)) {
 		tls_end(connection);

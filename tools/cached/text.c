@@ -379,6 +379,7 @@ static enum text_result move_time(struct command *command)
 		return answer(command, "ERROR");
 	__atomic_add_fetch(&cached.clock_offset, seconds, __ATOMIC_RELAXED);
 	command->connection->worker->now = item_now();
+	worker_wake_all();
 	return answer(command, "OK");
 }
 

@@ -13,13 +13,28 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cached.h"
 
 #define EVENTS		64
-#define IDLE_CHECK_MS	1000
-#define GREETING_SECONDS	30u	/* for TLS and the password */
+#define GREETING_SECONDS	30	/* for TLS and the password */
+#define WAIT_SECONDS	1000000	/* longest wait for a bound that is due later */
+
+/* Seconds of a clock that is never set; debugtime alone moves it */
+static int64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec + __atomic_load_n(&cached.clock_offset, __ATOMIC_RELAXED);
+}
+
+static struct cached_queue *queue_of(struct cached_connection *connection)
+{
+	return connection->greeted ? &connection->worker->served : &connection->worker->greeting;
+}
 
 static void activate(struct cached_connection *connection)
 {
@@ -34,10 +49,19 @@ static void activate(struct cached_connection *connection)
 
 static void end(struct cached_connection *connection)
 {
-	*connection->back = connection->all;
-	if (connection->all)
-		connection->all->back = connection->back;
+	TAILQ_REMOVE(queue_of(connection), connection, place);
 	connection_free(connection);
+}
+
+/* What has done with TLS and the password has, from now on, all of its time once more. */
+static void renew(struct cached_connection *connection)
+{
+	if (!connection->greeted && !(connection->authenticated && tls_is_ready(connection)))
+		return;
+	TAILQ_REMOVE(queue_of(connection), connection, place);
+	connection->greeted = true;
+	connection->since = connection->worker->tick;
+	TAILQ_INSERT_TAIL(queue_of(connection), connection, place);
 }
 
 /**
@@ -72,44 +96,43 @@ static void adopt(struct cached_worker *worker)
 		struct epoll_event event = { .events = EPOLLIN, .data.ptr = connection };
 
 		next = connection->next;
-		connection->all = worker->all;
-		connection->back = &worker->all;
-		if (worker->all)
-			worker->all->back = &connection->all;
-		worker->all = connection;
+		connection->since = worker->tick;
+		TAILQ_INSERT_TAIL(&worker->greeting, connection, place);
+		renew(connection);
 		if (epoll_ctl(worker->poll, EPOLL_CTL_ADD, connection->fd, &event))
 			end(connection);
 	}
 }
 
-/* Can connections be closed because nothing comes? */
-static bool has_bounds(void)
+/* Closes the connections of a queue whose time is over.  Return: seconds until that of the next one may be. */
+static int64_t close_late(struct cached_worker *worker, struct cached_queue *queue, unsigned int bound)
 {
-	return cached.options.idle || cached.options.ssl || cached.options.auth_file;
-}
+	struct cached_connection *connection = bound ? TAILQ_FIRST(queue) : NULL;
 
-static bool is_late(const struct cached_connection *connection, uint32_t now)
-{
-	if (!connection->authenticated || !tls_is_ready(connection))
-		return connection->began + GREETING_SECONDS <= now;
-	return cached.options.idle && connection->last + cached.options.idle <= now;
-}
+	while (connection) {
+		struct cached_connection *next = TAILQ_NEXT(connection, place);
+		int64_t left = connection->since + bound - worker->tick;
 
-/* Once a second */
-static void close_idle(struct cached_worker *worker)
-{
-	struct cached_connection *connection, *next;
-
-	if (!has_bounds() || worker->looked == worker->now)
-		return;
-	worker->looked = worker->now;
-	for (connection = worker->all; connection; connection = next) {
-		next = connection->all;
-		if (connection->active || !is_late(connection, worker->now))
-			continue;
-		worker->counters.idle_kicks++;
-		end(connection);
+		if (left > 0)
+			return left;
+		/* What has commands left is closed after the next pass */
+		if (!connection->active) {
+			worker->counters.idle_kicks++;
+			end(connection);
+		}
+		connection = next;
 	}
+	return WAIT_SECONDS;
+}
+
+/* Return: milliseconds until there is something to do without an event, as epoll_wait() wants them. */
+static int close_all_late(struct cached_worker *worker)
+{
+	int64_t greeting = close_late(worker, &worker->greeting, GREETING_SECONDS);
+	int64_t served = close_late(worker, &worker->served, cached.options.idle);
+	int64_t left = greeting < served ? greeting : served;
+
+	return worker->active ? 0 : (int)(left < WAIT_SECONDS ? left : WAIT_SECONDS) * 1000;
 }
 
 static void look_at(struct epoll_event *event)
@@ -152,6 +175,7 @@ static void answer(struct cached_worker *worker)
 		next = connection->next;
 		connection->active = false;
 		connection->changed = false;
+		renew(connection);
 		if (!connection->dead)
 			connection_send(connection);
 		if (connection->dead || (connection->closing && !connection->out_end))
@@ -167,12 +191,12 @@ static void *serve(void *argument)
 	struct cached_worker *worker = argument;
 	struct cached_connection *connection;
 	struct epoll_event events[EVENTS];
-	int i, nr;
+	int i, nr, wait_ms = -1;
 
 	while (!__atomic_load_n(&cached.stop, __ATOMIC_ACQUIRE)) {
-		nr = epoll_wait(worker->poll, events, EVENTS,
-				worker->active ? 0 : has_bounds() ? IDLE_CHECK_MS : -1);
+		nr = epoll_wait(worker->poll, events, EVENTS, wait_ms);
 		worker->now = item_now();
+		worker->tick = now();
 		for (i = 0; i < nr; i++) {
 			if (events[i].data.ptr)
 				look_at(&events[i]);
@@ -184,7 +208,7 @@ static void *serve(void *argument)
 		batch_flush(worker);
 		settle(worker);
 		answer(worker);
-		close_idle(worker);
+		wait_ms = close_all_late(worker);
 	}
 	return NULL;
 }
@@ -199,6 +223,8 @@ int worker_start(struct cached_worker *worker)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
 
+	TAILQ_INIT(&worker->greeting);
+	TAILQ_INIT(&worker->served);
 	pthread_mutex_init(&worker->lock, NULL);
 	worker->poll = epoll_create1(EPOLL_CLOEXEC);
 	worker->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -241,6 +267,17 @@ void worker_hand(struct cached_worker *worker, int fd)
 }
 
 /**
+ * worker_wake_all - the clock was moved: all threads look at it
+ */
+void worker_wake_all(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < cached.options.threads; i++)
+		wake(&cached.workers[i]);
+}
+
+/**
  * worker_stop - wait until a thread has ended
  * @worker: started; cached.stop is set
  */
@@ -249,8 +286,10 @@ void worker_stop(struct cached_worker *worker)
 	wake(worker);
 	pthread_join(worker->thread, NULL);
 	adopt(worker);
-	while (worker->all)
-		end(worker->all);
+	while (!TAILQ_EMPTY(&worker->greeting))
+		end(TAILQ_FIRST(&worker->greeting));
+	while (!TAILQ_EMPTY(&worker->served))
+		end(TAILQ_FIRST(&worker->served));
 	free(worker->batch);
 	free(worker->large);
 	close(worker->poll);

@@ -26,21 +26,27 @@
 #![warn(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod aggregate;
 mod error;
 mod group;
 mod large;
+mod pool;
 mod region;
 mod scan;
+mod spread;
 mod store;
 pub mod sys;
 mod table;
 mod view;
 
+pub use aggregate::{Aggregate, Column, Counts, Grouped, Kind, Measure, Question, Top, Total, Value};
 pub use error::{Error, Result};
 pub use group::{Committed, Group};
 pub use large::{Large, LargeObject, Swept};
+pub use pool::{Pages, Pool};
 pub use region::{NewRegion, Region};
 pub use scan::{Plan, Row, Scan, Scanned};
+pub use spread::{Changed, Progress, Resume, Spread};
 pub use store::{wait_active, Handle, Object, Objects, Open, Query, Stat, Store, Update};
 pub use table::{Item, Items, Put, Table, TableStat};
 pub use view::View;

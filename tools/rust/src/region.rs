@@ -10,11 +10,11 @@ use std::{io, slice};
 use crate::error::check;
 use crate::{sys, Error, Handle, Result, Store};
 
-/// How a region is made: of table id 0, with an eighth of the store's memory for its pages, unless said otherwise.
+/// How a region or a pool is made: of table id 0, with an eighth of the store's memory for its pages, unless said otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NewRegion {
-    flags: c_uint,
-    buffer: u64,
+    pub(crate) flags: c_uint,
+    pub(crate) buffer: u64,
 }
 
 impl NewRegion {

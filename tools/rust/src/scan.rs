@@ -49,6 +49,10 @@ impl Default for Scan<'_> {
 }
 
 impl<'list> Scan<'list> {
+    pub(crate) fn raw(&self) -> &sys::lsm_scan {
+        &self.raw
+    }
+
     /// By this plan, or not at all.
     pub fn plan(mut self, plan: Plan) -> Self {
         self.raw.plan = plan as u32;
@@ -173,6 +177,19 @@ pub struct Scanned {
     pub stopped: bool,
 }
 
+impl Scanned {
+    pub(crate) fn new(result: &sys::lsm_scan_result, stopped: bool) -> Scanned {
+        Scanned {
+            plan: Plan::from_raw(result.explain.plan),
+            version: result.version,
+            rows: result.rows,
+            gone: result.gone,
+            cold: result.cold,
+            stopped,
+        }
+    }
+}
+
 /// The function, and how it has ended the scan.
 struct Caller<'each, F> {
     each: &'each F,
@@ -223,12 +240,5 @@ where
     if !stopped {
         check(ret as isize, "lsm_scan")?;
     }
-    Ok(Scanned {
-        plan: Plan::from_raw(result.explain.plan),
-        version: result.version,
-        rows: result.rows,
-        gone: result.gone,
-        cold: result.cold,
-        stopped,
-    })
+    Ok(Scanned::new(&result, stopped))
 }

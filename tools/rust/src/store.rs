@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use crate::error::{check, check_version};
 use crate::{
-    scan, sys, Error, Group, Large, NewRegion, Region, Result, Row, Scan, Scanned, Swept, Table, View,
+    scan, spread, sys, Aggregate, Changed, Error, Group, Large, NewRegion, Pool, Progress, Question, Region,
+    Result, Row, Scan, Scanned, Spread, Swept, Table, View,
 };
 
 /// Bytes for the first try to read an object of unknown length.
@@ -420,7 +421,18 @@ impl Store {
         Region::open(self, root, buffer)
     }
 
-    /// Frees all objects of a range of pages. EBUSY: it is open or mapped.
+    /// Makes a pool with room for so many objects, and maps it. It is kept by [`Pool::root`].
+    pub fn create_pool(&self, objects: u64, how: NewRegion) -> Result<Pool> {
+        Pool::create(self, objects, how)
+    }
+
+    /// Opens and maps a pool, with at most `buffer` bytes of it in memory, as [`Store::region`]. EOPNOTSUPP: the range of
+    /// pages is no pool.
+    pub fn pool(&self, root: Handle, buffer: u64) -> Result<Pool> {
+        Pool::open(self, root, buffer)
+    }
+
+    /// Frees all objects of a range of pages, also of a pool. EBUSY: it is open or mapped.
     pub fn remove_region(&self, root: Handle) -> Result<()> {
         Region::remove(self, root)
     }
@@ -436,6 +448,28 @@ impl Store {
         F: Fn(usize, &[Row<'_>]) -> ControlFlow<()> + Sync,
     {
         scan::scan(self, what, &each)
+    }
+
+    /// Sums, extremes, histograms and more of values in the objects of a scan, by several threads. Prefixes of a scan are
+    /// not for it.
+    pub fn aggregate(&self, what: &Scan<'_>, question: Question) -> Result<Aggregate> {
+        Aggregate::scan(self, what, question)
+    }
+
+    /// Changes a value in each of the objects of a scan, which are chosen at one version; plan and prefix are not for it.
+    /// What others change meanwhile is left as it is, and counted.
+    pub fn spread(&self, what: &Scan<'_>, how: &Spread) -> Result<Changed> {
+        self.spread_with(what, how, |_| ControlFlow::Continue(()))
+    }
+
+    /// The same, with a function that is told how far it is, in this thread, and can end it by `Break`. What it is told first
+    /// is to be kept by those who want to go on after a crash or an error ([`Spread::resume`]). What it panics with, the
+    /// caller does.
+    pub fn spread_with<F>(&self, what: &Scan<'_>, how: &Spread, mut each: F) -> Result<Changed>
+    where
+        F: FnMut(Progress) -> ControlFlow<()>,
+    {
+        spread::spread(self, what, how, &mut each)
     }
 
     /// What a root names; `None`: there is no such root.

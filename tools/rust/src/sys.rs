@@ -5,6 +5,7 @@
 
 #![allow(non_camel_case_types, missing_docs)]
 
+use std::fmt;
 use std::mem::{size_of, MaybeUninit};
 use std::os::raw::{c_char, c_int, c_uint, c_void};
 
@@ -61,11 +62,34 @@ macro_rules! constants {
     };
 }
 
+/// A value of a type that its column says.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union lsm_value {
+    pub u64: u64,
+    pub i64: i64,
+    pub f64: f64,
+}
+
+impl Default for lsm_value {
+    fn default() -> lsm_value {
+        lsm_value { u64: 0 }
+    }
+}
+
+impl fmt::Debug for lsm_value {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // SAFETY: any bits are a number.
+        write!(to, "{:#x}", unsafe { self.u64 })
+    }
+}
+
 constants! {
     LSM_RDONLY: c_uint = 1 << 0;
     LSM_NO_WINDOWS: c_uint = 1 << 1;
     LSM_DURABLE: c_uint = 1 << 0;
     LSM_EXPECT: c_uint = 1 << 1;
+    LSM_ATOMIC: c_uint = 1 << 3;
     LSM_OLDER: c_uint = 1 << 14;
     LSM_NEWER: c_uint = 1 << 15;
     LSM_NEW: c_uint = 1 << 16;
@@ -78,6 +102,16 @@ constants! {
     LSM_KEY_MAX: usize = 65535;
     LSM_SCAN_EXACT: u32 = 1 << 0;
     LSM_PLANS_MAX: usize = 16;
+    LSM_U32: u32 = 1;
+    LSM_U64: u32 = 2;
+    LSM_I64: u32 = 3;
+    LSM_F64: u32 = 4;
+    LSM_TO_END: u32 = 0xffff_ffff;
+    LSM_SMALLEST: u32 = 1 << 0;
+    LSM_SPREAD_SET: u32 = 1;
+    LSM_SPREAD_ADD: u32 = 2;
+    LSM_SPREAD_SCALE: u32 = 3;
+    LSM_SPREAD_SHARE: u32 = 4;
     LSMEM_OBJECT_MAX: usize = 1 << 20;
     LSMEM_TABLES: u32 = 4096;
     LSMEM_OP_ALLOC: u32 = 1;
@@ -247,6 +281,92 @@ structures! {
         reserved: [u64; 4],
     }
     #[derive(Default)]
+    struct lsm_column {
+        r#type: u32,
+        offset: u32,
+        nr: u32,
+        stride: u32,
+    }
+    struct lsm_range {
+        column: lsm_column,
+        low: lsm_value,
+        high: lsm_value,
+    }
+    struct lsm_measure {
+        column: lsm_column,
+        flags: u32,
+        top: u32,
+        bounds: *const lsm_value,
+        nr_bounds: usize,
+        reserved: [u64; 2],
+    }
+    struct lsm_question {
+        ranges: *const lsm_range,
+        nr_ranges: usize,
+        group: *const lsm_column,
+        groups_max: usize,
+        measures: *const lsm_measure,
+        nr_measures: usize,
+        flags: u32,
+        reserved: [u32; 7],
+    }
+    #[derive(Default)]
+    struct lsm_counts {
+        fed: u64,
+        shorter: u64,
+        selected: u64,
+        groups: u64,
+        reserved: [u64; 4],
+    }
+    #[derive(Default)]
+    struct lsm_total {
+        count: u64,
+        nan: u64,
+        min: lsm_value,
+        max: lsm_value,
+        sum_low: u64,
+        sum_high: i64,
+        sum: f64,
+        average: f64,
+        reserved: [u64; 2],
+    }
+    #[derive(Default)]
+    struct lsm_top {
+        value: lsm_value,
+        handle: u64,
+        position: u64,
+        reserved: [u64; 1],
+    }
+    struct lsm_spread {
+        how: u32,
+        flags: u32,
+        column: lsm_column,
+        amount: lsm_value,
+        factor: f64,
+        weight: *const lsm_column,
+        ranges: *const lsm_range,
+        nr_ranges: usize,
+        version: u64,
+        weights: lsm_value,
+        begun: Option<unsafe extern "C" fn(*mut c_void, u64, lsm_value) -> c_int>,
+        progress: Option<unsafe extern "C" fn(*mut c_void, u64, u64) -> c_int>,
+        context: *mut c_void,
+        reserved: [u64; 6],
+    }
+    #[derive(Default)]
+    struct lsm_spread_report {
+        version: u64,
+        weights: lsm_value,
+        given: lsm_value,
+        shorter: u64,
+        selected: u64,
+        changed: u64,
+        lost: u64,
+        gone: u64,
+        beyond: u64,
+        reserved: [u64; 6],
+    }
+    #[derive(Default)]
     struct lsmem_query {
         size: u32,
         flags: u32,
@@ -305,6 +425,18 @@ pub struct lsm {
 /// An open table.
 #[repr(C)]
 pub struct lsm_table {
+    private: [u8; 0],
+}
+
+/// The result of an aggregation.
+#[repr(C)]
+pub struct lsm_aggregate {
+    private: [u8; 0],
+}
+
+/// An open pool.
+#[repr(C)]
+pub struct lsm_pool {
     private: [u8; 0],
 }
 
@@ -473,5 +605,63 @@ extern "C" {
     ) -> *mut c_void;
     pub fn munmap(address: *mut c_void, length: usize) -> c_int;
 
+    pub fn lsm_pool_create(
+        lsm: *mut lsm,
+        length: u64,
+        buffer: u64,
+        flags: c_uint,
+        root: *mut u64,
+        pool: *mut *mut lsm_pool,
+    ) -> c_int;
+    pub fn lsm_pool_open(lsm: *mut lsm, root: u64, buffer: u64, pool: *mut *mut lsm_pool) -> c_int;
+    pub fn lsm_pool_close(pool: *mut lsm_pool);
+    pub fn lsm_pool_sync(pool: *mut lsm_pool) -> c_int;
+    pub fn lsm_pool_alloc(pool: *mut lsm_pool, length: usize, object: *mut *mut c_void) -> c_int;
+    pub fn lsm_pool_free(pool: *mut lsm_pool, object: *mut c_void) -> c_int;
+    pub fn lsm_pool_handle(pool: *const lsm_pool, object: *const c_void, handle: *mut u64) -> c_int;
+    pub fn lsm_pool_length(pool: *const lsm_pool, object: *const c_void) -> isize;
+    pub fn lsm_pool_next(pool: *const lsm_pool, object: *mut *mut c_void) -> c_int;
+    pub fn lsm_pool_page(pool: *const lsm_pool, object: *const c_void) -> i64;
+    pub fn lsm_pool_pointer(pool: *const lsm_pool, page: u64) -> *mut c_void;
+
     pub fn lsm_scan(lsm: *mut lsm, scan: *const lsm_scan, result: *mut lsm_scan_result) -> c_int;
+    pub fn lsm_scan_aggregate(
+        lsm: *mut lsm,
+        scan: *const lsm_scan,
+        question: *const lsm_question,
+        aggregate: *mut *mut lsm_aggregate,
+        result: *mut lsm_scan_result,
+    ) -> c_int;
+    pub fn lsm_aggregate_destroy(aggregate: *mut lsm_aggregate);
+    pub fn lsm_aggregate_merge(into: *mut lsm_aggregate, from: *const lsm_aggregate) -> c_int;
+    pub fn lsm_aggregate_counts(aggregate: *const lsm_aggregate, counts: *mut lsm_counts) -> c_int;
+    pub fn lsm_aggregate_total(
+        aggregate: *const lsm_aggregate,
+        measure: usize,
+        total: *mut lsm_total,
+    ) -> c_int;
+    pub fn lsm_aggregate_group(
+        aggregate: *mut lsm_aggregate,
+        group: usize,
+        value: *mut lsm_value,
+        rows: *mut u64,
+        totals: *mut lsm_total,
+    ) -> c_int;
+    pub fn lsm_aggregate_histogram(
+        aggregate: *const lsm_aggregate,
+        measure: usize,
+        buckets: *mut u64,
+    ) -> c_int;
+    pub fn lsm_aggregate_top(
+        aggregate: *const lsm_aggregate,
+        measure: usize,
+        top: *mut lsm_top,
+        nr: usize,
+    ) -> isize;
+    pub fn lsm_spread(
+        lsm: *mut lsm,
+        scan: *const lsm_scan,
+        spread: *const lsm_spread,
+        report: *mut lsm_spread_report,
+    ) -> c_int;
 }

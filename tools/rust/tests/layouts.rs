@@ -46,6 +46,7 @@ fn wanted() -> BTreeMap<String, i64> {
         let name = format!("struct {}", layout.name);
         wanted.insert(format!("sizeof({name})"), layout.size as i64);
         for (member, offset, size) in layout.members {
+            let member = member.trim_start_matches("r#");
             wanted.insert(format!("offsetof({name}, {member})"), offset as i64);
             wanted.insert(format!("sizeof((({name} *)0)->{member})"), size as i64);
         }
@@ -86,6 +87,7 @@ fn c_type(rust: &str) -> String {
         "u32" => "uint32_t".into(),
         "u64" => "uint64_t".into(),
         "i64" => "int64_t".into(),
+        "lsm_value" => "union lsm_value".into(),
         _ => format!("struct {rust}"),
     }
 }
@@ -145,5 +147,7 @@ fn threads_share_what_they_may() {
     share::<lsmem::View<'_>>();
     share::<lsmem::Group<'_, '_>>();
     share::<lsmem::Region>();
+    share::<lsmem::Pool>();
+    share::<lsmem::Question>();
     share::<lsmem::Error>();
 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The crate with a volatile store: objects, views, tables, groups and roots against models. TAP.
+//! The crate with a volatile store: objects, views, tables, groups, scans, ranges of pages and roots against models.
+//! TAP.
 //! usage: rust-store NAME
+
+mod pools;
+mod values;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
@@ -786,6 +790,9 @@ fn run(tap: &mut Tap, name: &str, seed: u64) -> Result<()> {
     test_scans(tap, &store)?;
     test_large(tap, &store, &mut Random(seed))?;
     test_regions(tap, &store, &path)?;
+    values::test_aggregates(tap, &store)?;
+    values::test_spreads(tap, &store)?;
+    pools::test_pools(tap, &store, &path, &mut Random(seed))?;
     test_views(tap, &store, &format!("/sys/class/lsmem/{name}/limits/view_ms"))?;
     test_example(tap, &path);
     tap.is("no object is left", store.objects(None).count(), 0);
