@@ -325,7 +325,7 @@ static u32 fetch_through_found(struct kunit *test, struct lsmem_wanted *wanted, 
 
 	for (i = 0; i < nr; i++) {
 		struct lsmem_entry e;
-		const void *bytes = lsmem_through_wait(wanted, i, U64_MAX, &e);
+		const void *bytes = lsmem_through_wait(wanted, i, 0, &e);
 
 		KUNIT_ASSERT_FALSE(test, IS_ERR(bytes));
 		if (!bytes)
