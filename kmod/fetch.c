@@ -16,7 +16,9 @@
  * fetch_ms and killable.  What the daemon has taken and not answered is told to its successor.  Where
  * the bytes come from is the daemon's affair: a drive, another host, later another owner's memory.
  *
- * The cleaner asks for whole segments in the same way.
+ * The cleaner asks for whole segments in the same way.  What a snapshot reads through (through.c) is not put into memory; a
+ * request can be for several such objects, which lie close together.  Those that are not found in its answer are no
+ * failure, and have to be asked for one by one: each may be whole on another backup.
  *
  * Locks: tier.fill for answers; fetches.lock, and inside it segments.lock for a look at a segment.
  */
@@ -69,7 +71,9 @@
  * @near: it is read from a near drive: not the daemon's, until that was in vain
  * @through: room for what is read, which is not put into memory; NULL: it is
  * @room: bytes of @through
- * @found: header of the entry that is in @through; its length is 0: the word has changed
+ * @blocks: to be read for @sought
+ * @nr: of @sought; 0: the object is put into memory, or it is a segment
+ * @sought: what is read through; the first has @index and @word
  */
 struct lsmem_wanted {
 	struct hlist_node node;
@@ -92,7 +96,23 @@ struct lsmem_wanted {
 	bool near;
 	void *through;
 	u32 room;
-	struct lsmem_entry found;
+	u32 blocks;
+	u32 nr;
+	struct lsmem_sought sought[];
+};
+
+/**
+ * struct lsmem_spot - where an object is looked for
+ * @index: of its handle
+ * @block: of the log of its segment
+ * @limit: bytes of the log from there on, whole blocks
+ * @salt: of the segment
+ */
+struct lsmem_spot {
+	u32 index;
+	u32 block;
+	u32 limit;
+	u32 salt;
 };
 
 static u64 lsmem_wanted_cookie(const struct lsmem_wanted *wanted)
@@ -146,7 +166,7 @@ static void lsmem_wanted_put(struct lsmem_wanted *wanted)
 	if (!wanted || !refcount_dec_and_test(&wanted->refs))
 		return;
 	kvfree(wanted->through);
-	kfree(wanted);
+	kvfree(wanted);
 }
 
 /* The request for a word, with a reference, or NULL. @ahead: nothing waits for it. */
@@ -204,7 +224,7 @@ static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wa
 		.segment = seg->id,
 		.generation = seg->generation,
 		.block = wanted->block,
-		.blocks = whole ? wanted->limit / LSMEM_BLOCK : lsmem_cold_blocks(wanted->word),
+		.blocks = whole ? wanted->limit / LSMEM_BLOCK : wanted->blocks ?: lsmem_cold_blocks(wanted->word),
 		.flags = whole ? LSMEM_FETCH_SEGMENT : 0,
 	};
 	if (whole)
@@ -256,9 +276,10 @@ static bool lsmem_wanted_read(struct lsmem_store *store, struct lsmem_wanted *wa
 	return false;
 }
 
-static struct lsmem_wanted *lsmem_wanted_new(u32 index, u64 word, bool ahead, gfp_t gfp)
+/* @nr: objects that are read through. */
+static struct lsmem_wanted *lsmem_wanted_new(u32 index, u64 word, bool ahead, u32 nr, gfp_t gfp)
 {
-	struct lsmem_wanted *made = kzalloc(sizeof(*made), gfp);
+	struct lsmem_wanted *made = kvzalloc(struct_size(made, sought, nr), gfp);
 
 	if (!made)
 		return NULL;
@@ -269,6 +290,7 @@ static struct lsmem_wanted *lsmem_wanted_new(u32 index, u64 word, bool ahead, gf
 	made->index = index;
 	made->word = word;
 	made->ahead = ahead;
+	made->nr = nr;
 	made->since = ktime_get_ns();
 	return made;
 }
@@ -309,7 +331,7 @@ static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 inde
 	spin_unlock(&fetches->lock);
 	if (found)
 		return found;
-	made = lsmem_wanted_new(index, word, ahead, gfp);
+	made = lsmem_wanted_new(index, word, ahead, 0, gfp);
 	if (!made)
 		return ERR_PTR(-ENOMEM);
 	made->near = !ahead && gfpflags_allow_blocking(gfp) && !(index & LSMEM_FETCH_WHOLE) &&
@@ -326,7 +348,7 @@ static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 inde
 			lsmem_wanted_queue(store, made);
 		return made;
 	}
-	kfree(made);
+	kvfree(made);
 	return found ?: ERR_PTR(ret);
 }
 
@@ -503,25 +525,30 @@ int lsmem_fetch(struct lsmem_store *store, u64 index, u64 *until, u64 deadline)
 }
 
 /**
- * lsmem_through_ask - have the bytes of an object that is COLD, which stays COLD
+ * lsmem_through_ask - have the bytes of objects that are COLD, which stay COLD
  * @store: tiered, active
- * @index: of its handle, below handles.nr
- * @word: COLD
+ * @sought: of one segment, the first block first
+ * @nr: of @sought, 1 .. LSMEM_SNAPSHOT_READ_MAX
+ * @blocks: to read, from the block of the first on
  *
  * The daemon takes the request after all others, but for those that nothing waits for.
  *
  * Context: sleeps.
- * Return: for lsmem_through_wait() and lsmem_through_put(); an ERR_PTR(): -ENOMEM; -EBUSY: there are many
- * requests; -EAGAIN: the store is being destroyed.
+ * Return: for lsmem_through_wait() and lsmem_through_put(), to be called for each object; an ERR_PTR(): -ENOMEM;
+ * -EBUSY: there are many requests; -EAGAIN: the store is being destroyed.
  */
-struct lsmem_wanted *lsmem_through_ask(struct lsmem_store *store, u64 index, u64 word)
+struct lsmem_wanted *lsmem_through_ask(struct lsmem_store *store, const struct lsmem_sought *sought, u32 nr,
+				       u32 blocks)
 {
-	struct lsmem_wanted *made = lsmem_wanted_new(index, word, true, GFP_KERNEL_ACCOUNT);
+	struct lsmem_wanted *made = lsmem_wanted_new(sought->index, sought->word, true, nr, GFP_KERNEL_ACCOUNT);
 	int ret;
 
 	if (!made)
 		return ERR_PTR(-ENOMEM);
-	made->room = lsmem_cold_blocks(word) * LSMEM_BLOCK;
+	refcount_set(&made->refs, 1 + nr);
+	memcpy(made->sought, sought, nr * sizeof(*sought));
+	made->blocks = blocks;
+	made->room = blocks * LSMEM_BLOCK;
 	made->through = kvmalloc(made->room, GFP_KERNEL_ACCOUNT);
 	if (made->through) {
 		spin_lock(&store->fetches.lock);
@@ -535,29 +562,31 @@ struct lsmem_wanted *lsmem_through_ask(struct lsmem_store *store, u64 index, u64
 		ret = -ENOMEM;
 	}
 	kvfree(made->through);
-	kfree(made);
+	kvfree(made);
 	return ERR_PTR(ret);
 }
 
 /**
  * lsmem_through_wait - wait for what lsmem_through_ask() has asked for
  * @wanted: from it
+ * @which: of its objects
  * @until: end of the wait, ktime in ns
  * @found: out: header of the entry
  *
  * Context: sleeps, killable.
- * Return: the object's bytes, until lsmem_through_put(); NULL: the word has changed; an ERR_PTR(): as
- * lsmem_fetch().
+ * Return: the object's bytes, until lsmem_through_put(); NULL: the word has changed, or the object was one of several and
+ * is to be asked for alone; an ERR_PTR(): as lsmem_fetch().
  */
-const void *lsmem_through_wait(struct lsmem_wanted *wanted, u64 until, struct lsmem_entry *found)
+const void *lsmem_through_wait(struct lsmem_wanted *wanted, u32 which, u64 until, struct lsmem_entry *found)
 {
+	const struct lsmem_sought *sought = &wanted->sought[which];
 	u64 now = ktime_get_ns();
 	int ret = lsmem_wanted_wait(wanted, until > now ? nsecs_to_jiffies(until - now) + 1 : 0);
 
 	if (ret)
 		return ERR_PTR(ret);
-	*found = wanted->found;
-	return lsmem_entry_length(found) ? wanted->through : NULL;
+	*found = sought->found;
+	return lsmem_entry_length(found) ? wanted->through + sought->at : NULL;
 }
 
 /**
@@ -709,10 +738,12 @@ static bool lsmem_wanted_still(const struct lsmem_store *store, const struct lsm
 	       READ_ONCE(store->handles.table[wanted->index].word) == wanted->word;
 }
 
-/* Nothing has what is wanted. Returns the result of the request: -EIO; 0: it is not where it was. */
+/*
+ * Nothing has what is wanted. Returns the result of the request: -EIO; 0: it is not where it was, or it was one of several.
+ */
 static int lsmem_wanted_failed(struct lsmem_store *store, const struct lsmem_wanted *wanted)
 {
-	if (!lsmem_wanted_still(store, wanted))
+	if (wanted->nr > 1 || !lsmem_wanted_still(store, wanted))
 		return 0;
 	lsmem_count(store, fetch_failures, 1);
 	if (!(wanted->index & LSMEM_FETCH_WHOLE))	/* fetched.c names segments */
@@ -781,9 +812,9 @@ static struct lsmem_entry lsmem_fetch_header(const void *data, u32 length, u32 a
  * May another entry begin in the last bytes of the first block, where its key cannot be seen?  @at: of
  * an entry that is whole: those behind it follow.
  */
-static bool lsmem_fetch_hidden(const struct lsmem_wanted *wanted, const void *data, u32 length, u32 at)
+static bool lsmem_fetch_hidden(const struct lsmem_spot *spot, const void *data, u32 length, u32 at)
 {
-	u32 base = wanted->block * LSMEM_BLOCK;
+	u32 base = spot->block * LSMEM_BLOCK;
 
 	while (at + LSMEM_FETCH_KEY <= length) {
 		struct lsmem_entry e = lsmem_fetch_header(data, length, at);
@@ -799,17 +830,17 @@ static bool lsmem_fetch_hidden(const struct lsmem_wanted *wanted, const void *da
  * Find the newest version of what is wanted among the entries that begin in the first block of @data,
  * whose bytes may be anything.  Returns 0; -ENODATA: more bytes are needed; -EBADMSG: it is not there.
  */
-static int lsmem_fetch_find(const struct lsmem_wanted *wanted, const void *data, u32 length,
+static int lsmem_fetch_find(const struct lsmem_spot *spot, const void *data, u32 length,
 			    struct lsmem_entry *best, u32 *where)
 {
-	bool found = false, cut = false, more = length < wanted->limit;
+	bool found = false, cut = false, more = length < spot->limit;
 	u32 at;
 
 	for (at = 0; at < LSMEM_BLOCK && at + LSMEM_FETCH_KEY <= length; at += LSMEM_ALIGN) {
 		const struct lsmem_entry *there = data + at;	/* its key is there, the rest may not be */
 		struct lsmem_entry e;
 
-		if (lsmem_handle_index(lsmem_entry_handle(there)) != wanted->index)
+		if (lsmem_handle_index(lsmem_entry_handle(there)) != spot->index)
 			continue;
 		e = lsmem_fetch_header(data, length, at);
 		if (at + LSMEM_LONG_BYTES > length) {
@@ -817,19 +848,19 @@ static int lsmem_fetch_find(const struct lsmem_wanted *wanted, const void *data,
 			continue;
 		}
 		if (!lsmem_entry_sane(&e) || lsmem_entry_type(&e) != LSMEM_TYPE_OBJECT ||
-		    lsmem_entry_home(&e) != wanted->block)
+		    lsmem_entry_home(&e) != spot->block)
 			continue;
 		if (at + lsmem_entry_bytes(&e) > length)
 			cut = true;
 		else if ((!found || lsmem_entry_newer(&e, best)) &&
-			 lsmem_entry_valid(&e, data + at + lsmem_entry_header(&e), wanted->salt)) {
+			 lsmem_entry_valid(&e, data + at + lsmem_entry_header(&e), spot->salt)) {
 			found = true;
 			*best = e;
 			*where = at;
 		}
 	}
 	if (more && (cut || (length < LSMEM_BLOCK + LSMEM_FETCH_KEY &&
-			     (!found || lsmem_fetch_hidden(wanted, data, length, *where)))))
+			     (!found || lsmem_fetch_hidden(spot, data, length, *where)))))
 		return -ENODATA;
 	return found ? 0 : -EBADMSG;
 }
@@ -854,26 +885,63 @@ static bool lsmem_fetch_whole(const struct lsmem_wanted *wanted, const void *dat
 	return true;
 }
 
-/* What was read through. Returns 0; -EBADMSG: another entry than that of the word, which has changed. */
-static int lsmem_through_keep(struct lsmem_wanted *wanted, const struct lsmem_entry *e, const void *payload)
+/* Keep an object that is read through. @used: of the room, in and out. Returns as lsmem_fill_one.result. */
+static int lsmem_through_keep(struct lsmem_store *store, struct lsmem_wanted *wanted, struct lsmem_sought *sought,
+			      const void *data, u32 length, u32 *used)
 {
-	if (lsmem_entry_length(e) > wanted->room)
+	u32 from = (lsmem_cold_block(sought->word) - wanted->block) * LSMEM_BLOCK, at;
+	struct lsmem_spot spot = {
+		.index = sought->index,
+		.block = lsmem_cold_block(sought->word),
+		.limit = wanted->limit - from,
+		.salt = wanted->salt,
+	};
+	struct lsmem_entry e;
+	int ret;
+
+	if (from > length)
 		return -EBADMSG;
-	memcpy(wanted->through, payload, lsmem_entry_length(e));
-	wanted->found = *e;
+	ret = lsmem_fetch_find(&spot, data + from, length - from, &e, &at);
+	if (ret)
+		return ret;
+	/* More than there can be: another entry than that of the word, which has changed. */
+	if (lsmem_entry_length(&e) > wanted->room - *used)
+		return -EBADMSG;
+	memcpy(wanted->through + *used, data + from + at + lsmem_entry_header(&e), lsmem_entry_length(&e));
+	sought->at = *used;
+	sought->found = e;
+	*used += lsmem_entry_length(&e);
+	lsmem_count(store, fetches_through, 1);
 	return 0;
+}
+
+/* Keep what is read through. Of several objects it does not matter which are there. */
+static int lsmem_through_fill(struct lsmem_store *store, struct lsmem_wanted *wanted, const void *data, u32 length)
+{
+	u32 used = 0, i;
+	int ret = 0;
+
+	for (i = 0; i < wanted->nr; i++) {
+		ret = lsmem_through_keep(store, wanted, &wanted->sought[i], data, length, &used);
+		cond_resched();
+	}
+	return wanted->nr > 1 ? 0 : ret;
 }
 
 /* Find an object in the bytes of a backup, and install it. Returns as lsmem_fill_one.result. */
 static int lsmem_fetch_object(struct lsmem_store *store, struct lsmem_wanted *wanted, const void *data,
 			      u32 length)
 {
+	struct lsmem_spot spot = {
+		.index = wanted->index, .block = wanted->block, .limit = wanted->limit, .salt = wanted->salt,
+	};
 	struct lsmem_entry e;
 	u32 at;
-	int ret = lsmem_fetch_find(wanted, data, length, &e, &at);
+	int ret;
 
-	if (!ret && wanted->through)
-		return lsmem_through_keep(wanted, &e, data + at + lsmem_entry_header(&e));
+	if (wanted->nr)
+		return lsmem_through_fill(store, wanted, data, length);
+	ret = lsmem_fetch_find(&spot, data, length, &e, &at);
 	return ret ?: lsmem_cache_install(store, wanted->word, &e, data + at + lsmem_entry_header(&e));
 }
 
@@ -903,9 +971,7 @@ static int lsmem_fetch_tried(struct lsmem_store *store, struct lsmem_wanted *wan
 	if (ret)
 		return ret;
 	lsmem_wanted_answer(store, wanted, result);
-	if (wanted->through)
-		lsmem_count(store, fetches_through, 1);
-	else
+	if (!wanted->nr)
 		lsmem_fetch_count(store, ktime_get_ns() - wanted->since);
 	return 0;
 }

@@ -12,8 +12,8 @@
 #include <linux/types.h>
 
 #include "../uapi/lsmem.h"
+#include "../uapi/lsmem_format.h"
 
-struct lsmem_entry;
 struct lsmem_segment;
 struct lsmem_store;
 struct lsmem_wanted;
@@ -32,6 +32,20 @@ struct lsmem_wanted;
 struct lsmem_want {
 	struct list_head node;
 	void (*answered)(struct lsmem_want *want, int result);
+};
+
+/**
+ * struct lsmem_sought - an object of a request that is read through
+ * @word: COLD
+ * @index: of its handle, below handles.nr
+ * @at: where its bytes are in the room of the request
+ * @found: header of its entry; its length is 0: it was not found
+ */
+struct lsmem_sought {
+	u64 word;
+	u32 index;
+	u32 at;
+	struct lsmem_entry found;
 };
 
 /**
@@ -68,8 +82,9 @@ bool lsmem_fetch_ahead(struct lsmem_store *store, u64 index, u64 word);
 int lsmem_fetch(struct lsmem_store *store, u64 index, u64 *until, u64 deadline);
 int lsmem_fetch_want(struct lsmem_store *store, u64 index, u64 word, struct lsmem_want *want);
 bool lsmem_fetch_unwant(struct lsmem_store *store, struct lsmem_want *want);
-struct lsmem_wanted *lsmem_through_ask(struct lsmem_store *store, u64 index, u64 word);
-const void *lsmem_through_wait(struct lsmem_wanted *wanted, u64 until, struct lsmem_entry *found);
+struct lsmem_wanted *lsmem_through_ask(struct lsmem_store *store, const struct lsmem_sought *sought, u32 nr,
+				       u32 blocks);
+const void *lsmem_through_wait(struct lsmem_wanted *wanted, u32 which, u64 until, struct lsmem_entry *found);
 void lsmem_through_put(struct lsmem_wanted *wanted);
 int lsmem_fetch_segment(struct lsmem_store *store, const struct lsmem_segment *seg);
 

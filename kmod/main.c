@@ -6,7 +6,7 @@
  * the order of Kbuild; a file calls only files before it:
  *
  *	crc32c.c, fault.c			CRC of entries, fault injection
- *	policy.c, indices.c			cleaning policy, sets of indices
+ *	policy.c, indices.c, joined.c		cleaning policy, sets of indices, joined requests
  *	ioctl.c, bioqueue.c, trace.c		helpers that know no store
  *	counters.c				statistics
  *	seglet.c, segment.c			memory, segments of the log

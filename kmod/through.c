@@ -15,7 +15,8 @@
  * object is does not matter: fetching, evicting and cleaning move it, and a look at its word tells where to.  Nothing
  * is kept back on the backups.
  *
- * Bytes on backups are read through (lsmem_through_ask()): the object stays COLD.
+ * Bytes on backups are read through (lsmem_through_ask()): the object stays COLD.  Objects of a call that lie close together
+ * there are one request (joined.c), as far as they follow each other in the call.
  *
  * No locks.
  */
@@ -27,6 +28,7 @@
 #include "entry.h"
 #include "fetch.h"
 #include "handle.h"
+#include "joined.h"
 #include "object.h"
 #include "snapshot.h"
 #include "store.h"
@@ -42,6 +44,10 @@
  * @until: end of its waits, ktime in ns
  * @bytes: of the requests that are on their way
  * @asked: of each operation: its request, or NULL
+ * @which: of each: which object of the request
+ * @joined: the request that is being made
+ * @sought: its objects
+ * @ops: their operations
  */
 struct lsmem_through {
 	struct lsmem_frozen *frozen;
@@ -49,6 +55,10 @@ struct lsmem_through {
 	u64 until;
 	u32 bytes;
 	struct lsmem_wanted *asked[LSMEM_SNAPSHOT_READ_MAX];
+	u32 which[LSMEM_SNAPSHOT_READ_MAX];
+	struct lsmem_joined joined;
+	struct lsmem_sought sought[LSMEM_SNAPSHOT_READ_MAX];
+	u32 ops[LSMEM_SNAPSHOT_READ_MAX];
 };
 
 static u64 lsmem_through_word(const struct lsmem_through *through, u64 index)
@@ -64,10 +74,30 @@ static bool lsmem_through_left(const struct lsmem_through *through, u64 index)
 	return index < handles->nr && test_bit(array_index_nospec(index, handles->nr), through->frozen->cold);
 }
 
-/* Ask for the object of operation @i, if it is COLD, and enough is not on its way. */
+/* Ask for what is joined. */
+static void lsmem_through_send(struct lsmem_through *through)
+{
+	struct lsmem_joined *joined = &through->joined;
+	struct lsmem_wanted *wanted;
+	u32 i;
+
+	if (!joined->nr)
+		return;
+	wanted = lsmem_through_ask(through->frozen->store, through->sought, joined->nr, joined->blocks);
+	if (!IS_ERR(wanted)) {		/* otherwise each is tried again */
+		through->bytes += joined->blocks * LSMEM_BLOCK;
+		for (i = 0; i < joined->nr; i++) {
+			through->asked[through->ops[i]] = wanted;
+			through->which[through->ops[i]] = i;
+		}
+	}
+	joined->nr = 0;
+}
+
+/* Ask for the object of operation @i, with the next ones perhaps, if it is COLD, and enough is not on its way. */
 static void lsmem_through_begin(struct lsmem_through *through, const struct lsmem_op *op, u32 i)
 {
-	struct lsmem_wanted *wanted;
+	u32 nr;
 	u64 word;
 
 	if (!lsmem_through_left(through, op->handle) || through->bytes >= LSMEM_THROUGH_BYTES)
@@ -75,11 +105,14 @@ static void lsmem_through_begin(struct lsmem_through *through, const struct lsme
 	word = lsmem_through_word(through, op->handle);
 	if (lsmem_word_state(word) != LSMEM_WORD_COLD)
 		return;
-	wanted = lsmem_through_ask(through->frozen->store, op->handle, word);
-	if (IS_ERR(wanted))
-		return;		/* it is tried again */
-	through->asked[i] = wanted;
-	through->bytes += lsmem_cold_blocks(word) * LSMEM_BLOCK;
+	if (!lsmem_join(&through->joined, lsmem_cold_segment(word), lsmem_cold_block(word), lsmem_cold_blocks(word))) {
+		lsmem_through_send(through);
+		lsmem_join(&through->joined, lsmem_cold_segment(word), lsmem_cold_block(word),
+			   lsmem_cold_blocks(word));
+	}
+	nr = through->joined.nr - 1;
+	through->sought[nr] = (struct lsmem_sought){ .word = word, .index = op->handle };
+	through->ops[nr] = i;
 }
 
 /* Copy what was read through to the user.  Returns 0 or -EFAULT. */
@@ -93,30 +126,41 @@ static int lsmem_through_copy(struct lsmem_op *op, const struct lsmem_entry *e, 
 	return copy_to_user(u64_to_user_ptr(op->data), bytes, op->length) ? -EFAULT : 0;
 }
 
+/* Ask for the object of operation @i alone.  Returns 0; -EAGAIN: look again; or its result. */
+static int lsmem_through_single(struct lsmem_through *through, u64 index, u32 i)
+{
+	struct lsmem_sought sought = { .word = lsmem_through_word(through, index), .index = index };
+	struct lsmem_wanted *wanted = lsmem_through_ask(through->frozen->store, &sought, 1,
+							lsmem_cold_blocks(sought.word));
+
+	if (wanted == ERR_PTR(-EBUSY)) {
+		schedule_timeout_killable(1);	/* others are being answered */
+		return -EAGAIN;
+	}
+	if (IS_ERR(wanted))
+		return PTR_ERR(wanted);
+	through->asked[i] = wanted;
+	through->which[i] = 0;
+	return 0;
+}
+
 /* Get the bytes of operation @i from where they are.  Returns 0; -EAGAIN: look again; or its result. */
 static int lsmem_through_get(struct lsmem_through *through, struct lsmem_op *op, u32 i)
 {
-	struct lsmem_wanted *wanted = through->asked[i];
-	struct lsmem_store *store = through->frozen->store;
 	struct lsmem_entry found;
 	const void *bytes;
 	int ret;
 
-	if (!wanted) {
-		ret = lsmem_object_read(store, op);
-		if (ret != -LSMEM_ECOLD)
+	if (!through->asked[i]) {
+		ret = lsmem_object_read(through->frozen->store, op);
+		if (ret == -LSMEM_ECOLD)
+			ret = lsmem_through_single(through, op->handle, i);
+		if (!through->asked[i])
 			return ret;
-		wanted = lsmem_through_ask(store, op->handle, lsmem_through_word(through, op->handle));
-		if (wanted == ERR_PTR(-EBUSY)) {
-			schedule_timeout_killable(1);	/* others are being answered */
-			return -EAGAIN;
-		}
-		if (IS_ERR(wanted))
-			return PTR_ERR(wanted);
 	}
-	bytes = lsmem_through_wait(wanted, through->until, &found);
+	bytes = lsmem_through_wait(through->asked[i], through->which[i], through->until, &found);
 	ret = IS_ERR(bytes) ? PTR_ERR(bytes) : bytes ? lsmem_through_copy(op, &found, bytes) : -EAGAIN;
-	lsmem_through_put(wanted);
+	lsmem_through_put(through->asked[i]);
 	through->asked[i] = NULL;
 	return ret;
 }
@@ -165,6 +209,7 @@ static int lsmem_through_all(struct lsmem_through *through, struct lsmem_op *ops
 	for (i = 0; i < nr; i++)
 		if (ops[i].op == LSMEM_OP_READ)
 			lsmem_through_begin(through, &ops[i], i);
+	lsmem_through_send(through);
 	for (i = 0; i < nr; i++) {
 		ops[i].result = lsmem_through_one(through, &ops[i], i);
 		if (ops[i].result == -EINTR)

@@ -295,6 +295,108 @@ static void fetch_test_ahead(struct kunit *test)
 	fetch_balance(test, o, 4);
 }
 
+/* ---- What is read through ------------------------------------------------- */
+
+/* Ask for objects of a segment in one request, and take it. */
+static struct lsmem_wanted *fetch_through(struct kunit *test, const struct compact_object *o, u32 nr, u32 blocks,
+					  struct lsmem_fetch_one *one)
+{
+	struct lsmem_sought sought[FETCH_NR] = { };
+	struct lsmem_fetch_one none;
+	struct lsmem_wanted *wanted;
+	u32 i;
+
+	for (i = 0; i < nr; i++)
+		sought[i] = (struct lsmem_sought){ .word = fetch_word(test, &o[i]),
+						   .index = lsmem_handle_index(o[i].handle) };
+	wanted = lsmem_through_ask(test->priv, sought, nr, blocks);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(wanted));
+	KUNIT_ASSERT_TRUE(test, fetch_take(test, one));
+	KUNIT_ASSERT_FALSE(test, fetch_take(test, &none));
+	KUNIT_EXPECT_EQ(test, one->block, lsmem_cold_block(sought[0].word));
+	KUNIT_EXPECT_EQ(test, one->blocks, blocks);
+	return wanted;
+}
+
+/* Give back a request that is answered. Returns a mask of its objects that were found; they are as they should be. */
+static u32 fetch_through_found(struct kunit *test, struct lsmem_wanted *wanted, const struct compact_object *o, u32 nr)
+{
+	u32 mask = 0, i;
+
+	for (i = 0; i < nr; i++) {
+		struct lsmem_entry e;
+		const void *bytes = lsmem_through_wait(wanted, i, 0, &e);
+
+		KUNIT_ASSERT_FALSE(test, IS_ERR(bytes));
+		if (!bytes)
+			continue;
+		mask |= 1u << i;
+		KUNIT_EXPECT_EQ(test, lsmem_entry_handle(&e), o[i].handle);
+		KUNIT_EXPECT_EQ(test, lsmem_entry_length(&e), o[i].length);
+		KUNIT_EXPECT_EQ(test, memcmp(bytes, lsmem_test_payload(o[i].key), o[i].length), 0);
+	}
+	for (i = 0; i < nr; i++)
+		lsmem_through_put(wanted);
+	return mask;
+}
+
+/* Several objects are one request; what is not there fails none of the others, and is no failure. */
+static void fetch_test_through(struct kunit *test)
+{
+	const u32 all = (1u << FETCH_NR) - 1, blocks = FETCH_NR * FETCH_LENGTH / LSMEM_BLOCK + 2;
+	struct lsmem_store *store = test->priv;
+	struct compact_object o[FETCH_NR] = { };
+	struct lsmem_wanted *wanted;
+	struct lsmem_fetch_one one;
+	struct fetch_backup b;
+	u8 __user *at;
+	u32 i;
+	u8 byte;
+
+	fetch_cold(test, &b, o, FETCH_NR, FETCH_LENGTH);
+	wanted = fetch_through(test, o, FETCH_NR, blocks, &one);
+	KUNIT_EXPECT_EQ(test, fetch_answer(test, &b, &one), 0);
+	KUNIT_EXPECT_EQ(test, fetch_through_found(test, wanted, o, FETCH_NR), all);
+	for (i = 0; i < FETCH_NR; i++)
+		KUNIT_EXPECT_EQ(test, fetch_state(test, &o[i]), LSMEM_WORD_COLD);
+	/* Less is there than was asked for: whole objects are, and no others. */
+	wanted = fetch_through(test, o, FETCH_NR, blocks, &one);
+	KUNIT_EXPECT_EQ(test, fetch_fill(test, one.cookie, b.log, LSMEM_BLOCK, 0), 0);
+	KUNIT_EXPECT_EQ(test, fetch_through_found(test, wanted, o, FETCH_NR),
+			(1u << LSMEM_BLOCK / lsmem_entry_size(FETCH_LENGTH)) - 1);
+	/* Those that begin in later blocks alone. */
+	i = LSMEM_BLOCK / lsmem_entry_size(FETCH_LENGTH) + 1;
+	wanted = fetch_through(test, o + i, FETCH_NR - i, blocks, &one);
+	KUNIT_EXPECT_EQ(test, one.block, 1);
+	KUNIT_EXPECT_EQ(test, fetch_answer(test, &b, &one), 0);
+	KUNIT_EXPECT_EQ(test, fetch_through_found(test, wanted, o + i, FETCH_NR - i), all >> i);
+	/* One is damaged. */
+	at = b.log + 2 * lsmem_entry_size(FETCH_LENGTH) + FETCH_LENGTH / 2;
+	KUNIT_ASSERT_EQ(test, get_user(byte, at), 0);
+	KUNIT_ASSERT_EQ(test, put_user(byte ^ 1, at), 0);
+	wanted = fetch_through(test, o, FETCH_NR, blocks, &one);
+	KUNIT_EXPECT_EQ(test, fetch_answer(test, &b, &one), 0);
+	KUNIT_EXPECT_EQ(test, fetch_through_found(test, wanted, o, FETCH_NR), all & ~(1u << 2));
+	/* Alone it is to be read elsewhere. */
+	wanted = fetch_through(test, o + 2, 1, 2, &one);
+	KUNIT_EXPECT_EQ(test, fetch_answer(test, &b, &one), -EBADMSG);
+	KUNIT_ASSERT_EQ(test, put_user(byte, at), 0);
+	KUNIT_EXPECT_EQ(test, fetch_answer(test, &b, &one), 0);
+	KUNIT_EXPECT_EQ(test, fetch_through_found(test, wanted, o + 2, 1), 1);
+	/* The backup cannot be read. */
+	wanted = fetch_through(test, o, FETCH_NR, blocks, &one);
+	KUNIT_EXPECT_EQ(test, fetch_fill(test, one.cookie, NULL, 0, -EIO), 0);
+	KUNIT_EXPECT_EQ(test, fetch_through_found(test, wanted, o, FETCH_NR), 0);
+	KUNIT_EXPECT_EQ(test, compact_counters(store).fetch_failures, 0);
+	KUNIT_EXPECT_EQ(test, compact_counters(store).fetches, 0);
+	/* An answer to a request whose reader has gone. */
+	wanted = fetch_through(test, o, 2, 1, &one);
+	lsmem_through_put(wanted);
+	lsmem_through_put(wanted);
+	KUNIT_EXPECT_EQ(test, fetch_answer(test, &b, &one), 0);
+	fetch_balance(test, o, FETCH_NR);
+}
+
 /* ---- Races --------------------------------------------------------------- */
 
 /* Clean two segments that have nothing in memory; the daemon has both. */
@@ -813,6 +915,7 @@ static struct kunit_case fetch_cases[] = {
 	KUNIT_CASE(fetch_test_twice),
 	KUNIT_CASE(fetch_test_not_taken),
 	KUNIT_CASE(fetch_test_ahead),
+	KUNIT_CASE(fetch_test_through),
 	KUNIT_CASE_PARAM(fetch_test_race, fetch_race_gen_params),
 	KUNIT_CASE(fetch_test_race_error),
 	KUNIT_CASE(fetch_test_wait),

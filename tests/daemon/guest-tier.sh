@@ -31,6 +31,15 @@ kill_often()
 # scan NAME: all objects are seen
 scan() { is "$1 sees each object" "$("$ctl" scan "$store" --exact --json | jq .objects)" "$(figure handles_used)"; }
 
+# daemon_figure NAME: a counter of the daemon, as it is now
+daemon_figure()
+{
+	rm -f "/run/lsmem/$store.json"
+	kill -USR1 "$daemon_pid"
+	until_true 10 test -e "/run/lsmem/$store.json"
+	jq ".$1" "/run/lsmem/$store.json"
+}
+
 configure "$drive" "kind = object\nsize = 128M\ncapacity = ${capacity}M\n"
 ok 'formatted and active' start format --format --force
 is 'its capacity' "$(figure capacity_bytes)" $((capacity << 20))
@@ -46,9 +55,18 @@ verify 'all there'
 ok 'objects were fetched' [ "$(figure tier/fetches)" -gt $((capacity * 2)) ]
 ok 'most of them by the kernel alone' [ "$(figure tier/fetches_near)" -gt $(($(figure tier/fetches) / 2)) ]
 fetches=$(figure tier/fetches)
+through=$(figure tier/fetches_through)
+requests=$(daemon_figure fetches)
+reads=$(daemon_figure fetch_reads)
 scan 'a scan of all'
 is 'what is on the backup stays there' "$(figure tier/fetches)" "$fetches"
-ok 'and is read there' [ "$(figure tier/fetches_through)" -gt $((capacity * 2)) ]
+through=$(($(figure tier/fetches_through) - through))
+requests=$(($(daemon_figure fetches) - requests))
+reads=$(($(daemon_figure fetch_reads) - reads))
+echo "# $through objects were read there, by $requests requests, in $reads reads"
+ok 'and is read there' [ "$through" -gt $((capacity * 2)) ]
+ok 'neighbours by one request' [ $((2 * requests)) -lt "$through" ]
+ok 'and by one read' [ $((2 * reads)) -lt "$through" ]
 tier
 for round in 1 2 3; do		# until cleaning has to go on
 	objects "half of the objects overwritten, $round" overwrite 50
