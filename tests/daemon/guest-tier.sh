@@ -68,7 +68,7 @@ ok 'and is read there' [ "$through" -gt $((capacity * 2)) ]
 ok 'neighbours by one request' [ $((2 * requests)) -lt "$through" ]
 ok 'and by one read' [ $((2 * reads)) -lt "$through" ]
 tier
-for round in 1 2 3; do		# until cleaning has to go on
+for round in $(seq 12); do	# until cleaning has to go on
 	objects "half of the objects overwritten, $round" overwrite 50
 	[ "$(figure cleaner/segments_cleaned)" -eq 0 ] || break
 done
