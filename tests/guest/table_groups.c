@@ -591,6 +591,7 @@ static bool killed(const char *path, struct bank *bank, uint64_t token, uint64_t
 TEST_F_TIMEOUT(keys, found_after_death, 300)
 {
 	struct bank *bank = mmap(NULL, sizeof(*bank), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	enum { ROUNDS_LEAST = 20, ROUNDS_MOST = 5000 };
 	uint32_t rounds = (uint32_t)test_scaled(150), round, i;
 	uint64_t random = test_seed, token;
 	struct lsm *lsm = self->store.lsm, *reader;
@@ -603,7 +604,8 @@ TEST_F_TIMEOUT(keys, found_after_death, 300)
 	ASSERT_EQ(0, lsm_open(self->store.path, LSM_RDONLY, &reader));
 	for (i = 0; i < TABLES; i++)
 		ASSERT_EQ(0, lsm_table_open(reader, FIRST_TABLE + i, LSM_RDONLY, &read_only[i]));
-	for (round = 0; round < (rounds < 20 ? 20 : rounds); round++) {
+	/* Until one was killed just there. */
+	for (round = 0; round < ROUNDS_LEAST || round < rounds || (!ret && round < ROUNDS_MOST); round++) {
 		ASSERT_TRUE(killed(self->store.path, bank, token, test_seed + round + 1,
 				   1 + random_below(&random, 20)));
 		ASSERT_EQ(0, bank->error);
@@ -624,6 +626,7 @@ TEST_F_TIMEOUT(keys, found_after_death, 300)
 		ASSERT_EQ(0, audit(lsm, self->tables, &sum));
 		ASSERT_EQ((int64_t)ACCOUNTS * AMOUNT, sum);
 	}
+	TH_LOG("%u kills", round);
 	EXPECT_EQ(-ETIMEDOUT, ret);
 	for (i = 0; i < TABLES; i++)
 		lsm_table_close(read_only[i]);
