@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A tiered store with lsmemd, in a guest: TAP.  Memory for a quarter of its data.  All objects are read
+# A tiered store with lsmemd, in a guest: TAP.  Memory for a part of its data.  All objects are read
 # back, from memory or the backup, also while the daemon is killed; half of them are overwritten, so
 # that segments with cold objects are cleaned.  Then the memory of the store is lost, and recovered
 # without reading its objects.

@@ -397,16 +397,16 @@ static bool versions(uint16_t client_low, uint16_t client_high, uint16_t server_
 		     uint16_t server_high)
 {
 	uint16_t wanted = client_high < server_high ? client_high : server_high;
-	struct session_setup mine = client_setup, theirs = server_setup;
+	struct session_setup of_client = client_setup, of_server = server_setup;
 	struct session client, server;
 	char text[64];
 
-	mine.lowest = client_low;
-	mine.highest = client_high;
-	theirs.lowest = server_low;
-	theirs.highest = server_high;
-	session_call(&client, &mine, &key, "data", "db1", 5, WIRE_RECEIPTS);
-	session_begin(&server, &theirs, secret, NULL);
+	of_client.lowest = client_low;
+	of_client.highest = client_high;
+	of_server.lowest = server_low;
+	of_server.highest = server_high;
+	session_call(&client, &of_client, &key, "data", "db1", 5, WIRE_RECEIPTS);
+	session_begin(&server, &of_server, secret, NULL);
 	if (wanted < client_low || wanted < server_low) {
 		CHECK(to_server(&server, &client) == SESSION_SEND_CLOSE);
 		CHECK(le16toh(server.out.head.version) == server_high);
@@ -524,14 +524,14 @@ static bool test_features(void)
 static enum session_do call_mover(struct session *client, struct session *server, uint16_t low, uint16_t high,
 				  bool moves)
 {
-	struct session_setup mine = client_setup, theirs = server_setup;
+	struct session_setup of_client = client_setup, of_server = server_setup;
 
-	mine.lowest = WIRE_VERSION_MOVE;
-	theirs.lowest = low;
-	theirs.highest = high;
-	theirs.moves = moves;
-	session_call(client, &mine, &key, "data", "db1", 0, WIRE_MOVES);
-	session_begin(server, &theirs, secret, NULL);
+	of_client.lowest = WIRE_VERSION_MOVE;
+	of_server.lowest = low;
+	of_server.highest = high;
+	of_server.moves = moves;
+	session_call(client, &of_client, &key, "data", "db1", 0, WIRE_MOVES);
+	session_begin(server, &of_server, secret, NULL);
 	return to_server(server, client);
 }
 

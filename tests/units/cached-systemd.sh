@@ -103,8 +103,9 @@ is 'reloaded: the same process' "$(property lsmemcached MainPID)" "$main"
 
 # ---- A unix socket -------------------------------------------------------------------------------
 
-ok 'a unix socket' restart -s /run/lsmemcached/socket
-ln -s "/proc/$(pgrep -P "$systemd_pid")/root/run/lsmemcached/socket" "$scratch/socket"
+socket=/run/lsmemcached/socket
+ok 'a unix socket' restart -s "$socket"
+ln -s "/proc/$(pgrep -P "$systemd_pid")/root$socket" "$scratch/socket"
 ok 'a unix socket: is there' timeout 20 bash -c "until [ -S $scratch/socket ]; do sleep 0.1; done"
 is 'a unix socket: the item is there' "$(client 'get one' | one_line)" "$item"
 systemd_end

@@ -463,7 +463,7 @@ impl Store {
     }
 
     /// The same, with a function that is told how far it is, in this thread, and can end it by `Break`. What it is told first
-    /// is to be kept by those who want to go on after a crash or an error ([`Spread::resume`]). What it panics with, the
+    /// is to be kept to go on after a crash or an error ([`Spread::resume`]). What it panics with, the
     /// caller does.
     pub fn spread_with<F>(&self, what: &Scan<'_>, how: &Spread, mut each: F) -> Result<Changed>
     where
