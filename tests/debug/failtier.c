@@ -24,6 +24,7 @@
 #define SECONDS		600	/* time limit of a test */
 #define OBJECTS		900u	/* each is used for one call */
 #define LENGTH		1500u	/* some cross blocks */
+#define NEIGHBOURS	4u	/* of a call that reads through: one request */
 #define SOON_MS		100	/* the lowest bound of the wait for a fetch */
 
 static const uint8_t uuid[LSMEM_UUID_BYTES] = { 1, 2, 3 };
@@ -409,35 +410,45 @@ TEST_F_TIMEOUT(cold, place, SECONDS)
 	EXPECT_EQ(0, store_destroy(&other));
 }
 
-/* An object that a snapshot reads through: after an error it is still to be read, but for the result that was lost. */
+/* Objects that a snapshot reads through, neighbours: after an error they are still to be read, but for results that were lost. */
 TEST_F_TIMEOUT(cold, through, SECONDS)
 {
 	struct lsmem_snapshot snapshot = { .size = sizeof(snapshot) };
-	static uint8_t bytes[LENGTH];
+	static uint8_t bytes[NEIGHBOURS][LENGTH];
 	struct failing last = { 0 };
 	uint64_t serial;
+	uint32_t i;
 
 	if (variant->ring)
 		return;		/* no command */
 	ASSERT_EQ(0, call(self->store.fd, LSMEM_IOC_SNAPSHOT, &snapshot));
 	FOR_EACH_FAILURE(f) {
-		uint32_t index = self->next++;
-		struct lsmem_op op = op_of(LSMEM_OP_READ, index, bytes, sizeof(bytes));
-		struct lsmem_snapshot_read read = { .size = sizeof(read), .ops = (uintptr_t)&op, .nr = 1 };
+		struct lsmem_op ops[NEIGHBOURS];
+		struct lsmem_snapshot_read read = { .size = sizeof(read), .ops = (uintptr_t)ops, .nr = NEIGHBOURS };
+		uint32_t index = self->next;
 		int ret;
 
-		op.flags = LSMEM_OPF_INDEX;
+		self->next += NEIGHBOURS;
+		for (i = 0; i < NEIGHBOURS; i++) {
+			ops[i] = op_of(LSMEM_OP_READ, index + i, bytes[i], LENGTH);
+			ops[i].flags = LSMEM_OPF_INDEX;
+		}
 		memset(bytes, 0, sizeof(bytes));
 		INJECT(f, ret = call(snapshot.fd, LSMEM_IOC_SNAPSHOT_READ, &read));
-		ret = ret ? ret : op.result;
+		for (i = 0; i < NEIGHBOURS; i++)
+			ret = ret ? ret : ops[i].result;
 		JUDGE(f, ret);
-		if (ret && !content_right(bytes, LENGTH, index, &serial)) {
-			op = op_of(LSMEM_OP_READ, index, bytes, sizeof(bytes));
-			op.flags = LSMEM_OPF_INDEX;
-			EXPECT_EQ(0, call(snapshot.fd, LSMEM_IOC_SNAPSHOT_READ, &read));
-			EXPECT_EQ(0, op.result);
+		for (i = 0; i < NEIGHBOURS; i++) {
+			if (ret && !content_right(bytes[i], LENGTH, index + i, &serial)) {
+				ops[i] = op_of(LSMEM_OP_READ, index + i, bytes[i], LENGTH);
+				ops[i].flags = LSMEM_OPF_INDEX;
+				read.ops = (uintptr_t)&ops[i];
+				read.nr = 1;
+				EXPECT_EQ(0, call(snapshot.fd, LSMEM_IOC_SNAPSHOT_READ, &read));
+				EXPECT_EQ(0, ops[i].result);
+			}
+			EXPECT_TRUE(content_right(bytes[i], LENGTH, index + i, &serial));
 		}
-		EXPECT_TRUE(content_right(bytes, LENGTH, index, &serial));
 	}
 	JUDGE_ALL(1);
 	EXPECT_EQ(0, store_attribute(&self->store, "tier/fetches"));
