@@ -298,17 +298,7 @@ static int tier_create(struct tier *tier)
 			      TIER_CAPACITY);
 
 	keeper_init(&tier->keeper);
-	if (!ret)
-		ret = follower_attach(&tier->follower, shared->store[STORE_TIER].name);
-	tier->follower.keeper = &tier->keeper;
-	if (!ret)
-		ret = follower_activate(&tier->follower, &(struct lsmem_activate){
-			.size = sizeof(struct lsmem_activate),
-			.era = 1,
-			.generation_ceiling = 1u << 20,
-			.next_segment = 1,
-		});
-	return ret ?: keeper_start(&tier->keeper, &tier->follower);
+	return ret ?: keeper_follow(&tier->keeper, &tier->follower, shared->store[STORE_TIER].name);
 }
 
 static int stores_create(struct follower *follower, struct tier *tier)

@@ -321,9 +321,15 @@ static int map(struct follower *follower)
 
 int follower_activate(struct follower *follower, struct lsmem_activate *activate)
 {
+	struct lsmem_activate new = {
+		.size = sizeof(new),
+		.era = ERA,
+		.generation_ceiling = GENERATIONS,
+		.next_segment = 1,
+	};
 	int ret = map(follower);
 
-	if (!ret && ioctl(follower->attach.fd, LSMEM_REPL_ACTIVATE, activate))
+	if (!ret && ioctl(follower->attach.fd, LSMEM_REPL_ACTIVATE, activate ? activate : &new))
 		ret = -errno;
 	return ret ?: -pthread_create(&follower->thread, NULL, follower_main, follower);
 }
@@ -341,15 +347,9 @@ int follower_succeed(struct follower *follower, const struct store *store, const
 
 int follower_start(struct follower *follower, const char *name)
 {
-	struct lsmem_activate activate = {
-		.size = sizeof(activate),
-		.era = ERA,
-		.generation_ceiling = GENERATIONS,
-		.next_segment = 1,
-	};
 	int ret = follower_attach(follower, name);
 
-	return ret ?: follower_activate(follower, &activate);
+	return ret ?: follower_activate(follower, NULL);
 }
 
 void follower_sleep(struct follower *follower, bool asleep)

@@ -75,7 +75,7 @@ struct follower {
 int follower_attach_as(struct follower *follower, const char *name, const uint8_t *uuid);
 /* Attach to the store @name. */
 int follower_attach(struct follower *follower, const char *name);
-/* Activate the store and begin to follow it. */
+/* Activate the store, a new one with @activate NULL, and begin to follow it. */
 int follower_activate(struct follower *follower, struct lsmem_activate *activate);
 /* Attach to a new store and activate it. */
 int follower_start(struct follower *follower, const char *name);

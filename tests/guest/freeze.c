@@ -110,18 +110,10 @@ FIXTURE_VARIANT_ADD(freeze, tiered) {
 
 FIXTURE_SETUP(freeze)
 {
-	struct lsmem_activate activate = {
-		.size = sizeof(activate), .era = 1, .generation_ceiling = 1u << 20, .next_segment = 1,
-	};
-
 	keeper_init(&self->keeper);
 	ASSERT_EQ(0, store_create_tiered(&self->store, STORE_BYTES, variant->capacity, 0, LSMEM_STORE_DURABLE));
-	ASSERT_EQ(0, follower_attach(&self->follower, self->store.name));
-	if (variant->capacity)
-		self->follower.keeper = &self->keeper;
-	ASSERT_EQ(0, follower_activate(&self->follower, &activate));
-	if (variant->capacity)
-		ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	ASSERT_EQ(0, variant->capacity ? keeper_follow(&self->keeper, &self->follower, self->store.name) :
+					 follower_start(&self->follower, self->store.name));
 	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
 	ASSERT_EQ(0, lsm_alloc(self->store.lsm, "old", 4, 0, &self->handle, NULL));
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", STALL_MS));

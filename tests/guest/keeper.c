@@ -172,6 +172,15 @@ void keeper_stop(struct keeper *keeper)
 	pthread_join(keeper->thread, NULL);
 }
 
+int keeper_follow(struct keeper *keeper, struct follower *follower, const char *name)
+{
+	int ret = follower_attach(follower, name);
+
+	follower->keeper = keeper;
+	ret = ret ? ret : follower_activate(follower, NULL);
+	return ret ? ret : keeper_start(keeper, follower);
+}
+
 int keeper_succeed(struct keeper *keeper, struct follower *follower, const struct store *store)
 {
 	uint8_t uuid[LSMEM_UUID_BYTES];

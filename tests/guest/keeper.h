@@ -58,6 +58,8 @@ struct keeper {
 int keeper_start(struct keeper *keeper, const struct follower *follower);
 /* Before the follower stops. What it keeps stays. */
 void keeper_stop(struct keeper *keeper);
+/* A daemon follows a new store, and keeper_start(). Returns 0 or a negative errno. */
+int keeper_follow(struct keeper *keeper, struct follower *follower, const char *name);
 /* Another daemon follows the store, and answers right. Returns 0 or a negative errno. */
 int keeper_succeed(struct keeper *keeper, struct follower *follower, const struct store *store);
 void keeper_init(struct keeper *keeper);

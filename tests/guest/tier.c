@@ -114,16 +114,8 @@ FIXTURE_SETUP(tier)
 		pthread_mutex_init(&self->objects[i].lock, NULL);
 	keeper_init(&self->keeper);
 	ASSERT_EQ(0, store_create_tiered(&self->store, STORE_BYTES, CAPACITY, 0, LSMEM_STORE_DURABLE));
-	ASSERT_EQ(0, follower_attach(&self->follower, self->store.name));
+	ASSERT_EQ(0, keeper_follow(&self->keeper, &self->follower, self->store.name));
 	EXPECT_EQ(CAPACITY, self->follower.attach.capacity);
-	self->follower.keeper = &self->keeper;
-	ASSERT_EQ(0, follower_activate(&self->follower, &(struct lsmem_activate){
-		.size = sizeof(struct lsmem_activate),
-		.era = 1,
-		.generation_ceiling = 1u << 20,
-		.next_segment = 1,
-	}));
-	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
 	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
 }
 

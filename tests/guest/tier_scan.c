@@ -120,15 +120,7 @@ FIXTURE_SETUP(tier_scan)
 	ASSERT_EQ(0, store_create_tiered(&self->store, STORE_BYTES, variant->capacity, 0, LSMEM_STORE_DURABLE));
 	/* A scan of a debug kernel is slow; too_slow is about room. */
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/snapshot_ms", SECONDS * 1000));
-	ASSERT_EQ(0, follower_attach(&self->follower, self->store.name));
-	self->follower.keeper = &self->keeper;
-	ASSERT_EQ(0, follower_activate(&self->follower, &(struct lsmem_activate){
-		.size = sizeof(struct lsmem_activate),
-		.era = 1,
-		.generation_ceiling = 1u << 20,
-		.next_segment = 1,
-	}));
-	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	ASSERT_EQ(0, keeper_follow(&self->keeper, &self->follower, self->store.name));
 	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
 }
 

@@ -345,20 +345,12 @@ FIXTURE_VARIANT_ADD(words, tiered) {
 
 FIXTURE_SETUP(words)
 {
-	struct lsmem_activate activate = {
-		.size = sizeof(activate), .era = 1, .generation_ceiling = 1u << 20, .next_segment = 1,
-	};
-
 	self->gathered = calloc(1, sizeof(*self->gathered));
 	ASSERT_NE(NULL, self->gathered);
 	keeper_init(&self->keeper);
 	ASSERT_EQ(0, store_create_tiered(&self->store, STORE_BYTES, variant->capacity, HANDLES, LSMEM_STORE_DURABLE));
-	ASSERT_EQ(0, follower_attach(&self->follower, self->store.name));
-	if (variant->capacity)
-		self->follower.keeper = &self->keeper;
-	ASSERT_EQ(0, follower_activate(&self->follower, &activate));
-	if (variant->capacity)
-		ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	ASSERT_EQ(0, variant->capacity ? keeper_follow(&self->keeper, &self->follower, self->store.name) :
+					 follower_start(&self->follower, self->store.name));
 	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
 }
 
