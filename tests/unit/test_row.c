@@ -658,16 +658,16 @@ static bool read_all(struct world *w, uint8_t *const *lane)
 static bool cut_all(struct world *w)
 {
 	const struct flight *flights[FLIGHTS];
-	uint32_t nr = 0, cases = 1, i, n, s, c;
+	uint32_t nr = 0, total = 1, i, n, s, c;
 
 	for (i = 0; i < FLIGHTS; i++)
 		if (w->flights[i].used) {
 			bool data = w->flights[i].write.shard < w->g.k;
 
 			flights[nr++] = &w->flights[i];
-			cases *= data ? 2 : 3;
+			total *= data ? 2 : 3;
 		}
-	for (c = 0; c < cases; c++) {
+	for (c = 0; c < total; c++) {
 		uint32_t left = c;
 
 		for (i = 0; i < w->n; i++)
