@@ -37,6 +37,7 @@
  * @epsilon: seconds, at most, until a partial row is written
  * @trip: seconds of a durable write to a backup
  * @writes: number of writes
+ * @seed: of the random numbers
  */
 struct settings {
 	uint32_t k, m;
@@ -59,13 +60,21 @@ struct batch {
 
 /**
  * struct sim - a simulation
+ * @set: settings
+ * @random: state of the random numbers
+ * @now: seconds
  * @at: of each write: when it arrived
- * @wait: of each write: until it was in a batch; @latency: until that counted
- * @arrived: writes that have arrived; @batched: that are in a batch; @counted: that are durable
+ * @wait: of each write: seconds until it was in a batch
+ * @latency: of each write: seconds until it was durable
+ * @arrived: writes that have arrived
+ * @batched: of these, that are in a batch
+ * @counted: of these, that are durable
  * @issued: bytes of the log in batches
  * @blocks: blocks sent to all backups
- * @batches: on their way, @nr of them, the oldest first
- * @made: batches; @partials: of these, that end with a partial row
+ * @made: batches
+ * @partials: of these, that end with a partial row
+ * @batches: on their way, the oldest first
+ * @nr: elements of @batches in use
  */
 struct sim {
 	const struct settings *set;
