@@ -18,7 +18,7 @@
 #include "row_read.h"
 #include "rule.h"
 
-/* Bytes of a window: the largest entry fits, wherever in the first row it begins, and the gap before it. */
+/* Bytes of a window: the largest object fits, wherever in the first row it begins, and the gap before it. */
 #define ROW_WINDOW	(LSMEM_OBJECT_MAX + 2 * LSMEM_SEGLET_BYTES)
 #define ROW_RECORDS	(CODE_SHARDS * SHARD_SIDES)
 
@@ -198,10 +198,20 @@ static uint32_t search_try(struct row_search *s, uint32_t set, uint32_t from)
 {
 	const struct shard_geometry *g = s->r->g;
 	uint32_t row = from / g->row_bytes, rows = (ROW_WINDOW + g->row_bytes - 1) / g->row_bytes + 1;
-	uint32_t end = rows < g->rows - row ? row + rows : g->rows;
+	uint32_t end = rows < g->rows - row ? row + rows : g->rows, more, to;
+	struct format_walk walk = { .salt = s->salt, .at = from, .end = shard_room(g) };
+	const struct lsmem_entry *entry = (const void *)(s->trial + from);
 
 	search_decode(s, set, row, end);
-	return search_entries(s, from, end * g->row_bytes);
+	to = search_entries(s, from, end * g->row_bytes);
+	if (to != from || end == g->rows || format_walk_look(&walk, entry))
+		return to;
+	/* Padding can be longer than an object. */
+	more = (from + lsmem_entry_bytes(entry) + g->row_bytes - 1) / g->row_bytes;
+	if (more <= end)
+		return to;
+	search_decode(s, set, end, more);
+	return search_entries(s, from, more * g->row_bytes);
 }
 
 /* The next set of k bits among those of @there, after @set in the order of numbers; 0: there is none. */

@@ -162,27 +162,32 @@ static void world_begin(struct world *w)
 	w->writer = world_writer(w, w->all, 0, 0);
 }
 
-/* Append an object of @length bytes. False: the segment is full. */
-static bool world_append(struct world *w, uint32_t length)
+/* Append an object, or padding, of @length bytes. False: the segment is full. */
+static bool world_entry(struct world *w, uint32_t type, uint32_t length)
 {
 	uint32_t at = lsmem_entry_start(w->committed), i;
-	struct lsmem_entry entry = lsmem_entry_make(LSMEM_TYPE_OBJECT, length, lsmem_handle_make(at / 8, 1), at + 1, 0,
-						    0, at);
+	struct lsmem_entry entry = lsmem_entry_make(type, length, lsmem_handle_make(at / 8, 1), at + 1, 0, 0, at);
 	uint8_t *payload = w->log + at + lsmem_entry_header(&entry);
 
-	if (at + lsmem_entry_size(length) > w->back * LSMEM_BLOCK)
+	if (at + lsmem_entry_bytes(&entry) > w->back * LSMEM_BLOCK)
 		return false;
-	for (i = 0; i < length; i++)
+	memset(payload, 0, length);
+	for (i = 0; type == LSMEM_TYPE_OBJECT && i < length; i++)
 		payload[i] = (uint8_t)random_next(&w->random);
-	entry.crc = __cpu_to_le32(lsmem_entry_crc(&entry, lsmem_crc32c(~0u, payload, length),
+	entry.crc = __cpu_to_le32(lsmem_entry_crc(&entry, lsmem_crc32c(~0u, payload, lsmem_entry_covers(&entry) ? length : 0),
 						  lsmem_segment_salt(w->id.uuid, w->id.segment, w->id.generation)));
 	memcpy(w->log + at, &entry, lsmem_entry_header(&entry));
-	w->committed = at + lsmem_entry_size(length);
+	w->committed = at + lsmem_entry_bytes(&entry);
 	/* Padding and gaps are zero; behind them memory has anything. */
 	at += lsmem_entry_header(&entry) + length;
 	memset(w->log + at, 0, lsmem_entry_start(w->committed) - at);
 	w->ends[w->nr_ends++] = w->committed;
 	return true;
+}
+
+static bool world_append(struct world *w, uint32_t length)
+{
+	return world_entry(w, LSMEM_TYPE_OBJECT, length);
 }
 
 /* What is acknowledged: whole entries. */
@@ -611,7 +616,8 @@ static void world_step(struct world *w)
 	uint32_t what = random_below(&w->random, 100), most = random_chance(&w->random, 20) ? 3 * w->g.row_bytes : 3000;
 
 	if (what < 35)
-		(void)world_append(w, 1 + random_below(&w->random, most));
+		(void)world_entry(w, random_chance(&w->random, 95) ? LSMEM_TYPE_OBJECT : LSMEM_TYPE_PAD,
+				  1 + random_below(&w->random, most));
 	else if (what < 60)
 		(void)world_batch(w, random_chance(&w->random, 60));
 	else if (what < 95)
@@ -770,6 +776,7 @@ static bool test_large(uint32_t k, uint32_t m)
 	bool ok;
 
 	world_begin(w);
+	(void)world_entry(w, LSMEM_TYPE_PAD, 3u << 20);
 	while (world_append(w, random_chance(&w->random, 20) ? LSMEM_OBJECT_MAX : random_below(&w->random, 200000) + 1)) {
 		while (world_batch(w, random_chance(&w->random, 30)))
 			;
