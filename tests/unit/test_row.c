@@ -778,13 +778,12 @@ static bool test_large(uint32_t k, uint32_t m)
 	world_begin(w);
 	(void)world_entry(w, LSMEM_TYPE_PAD, 3u << 20);
 	while (world_append(w, random_chance(&w->random, 20) ? LSMEM_OBJECT_MAX : random_below(&w->random, 200000) + 1)) {
-		while (world_batch(w, random_chance(&w->random, 30)))
-			;
-		while (random_chance(&w->random, 95) && world_complete(w))
+		while (world_batch(w, random_chance(&w->random, 30)) ||
+		       (random_chance(&w->random, 97) && world_complete(w)))
 			;
 	}
-	if (w->committed < 6u << 20)
-		FAIL(w, "%u bytes fill the segment", w->committed);
+	if (w->committed < 6u << 20 || w->acked < 3u << 20)
+		FAIL(w, "%u bytes fill the segment, %u are acknowledged", w->committed, w->acked);
 	(void)world_read(w, w->all, 2, 0, 0);
 	if (!*w->error)
 		world_close(w);
