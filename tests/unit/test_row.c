@@ -807,6 +807,11 @@ static bool test_geometry(void)
 			CHECK(sizeof(struct shard_table) + g.rows * sizeof(__le32) <= g.tables * LSMEM_BLOCK);
 			CHECK(shard_room(&g) / LSMEM_BLOCK >= 1900);
 		}
+	/* Those of stripes.rst */
+	CHECK(shard_geometry(&g, 2, 1, SHARD_FRAME) && g.blocks == 1024 && g.rows == 1017);
+	CHECK(shard_geometry(&g, 3, 2, SHARD_FRAME) && g.blocks == 682 && g.rows == 676);
+	CHECK(shard_geometry(&g, 5, 4, SHARD_FRAME) && g.blocks == 409 && g.rows == 403);
+	CHECK(shard_geometry(&g, 8, 4, SHARD_FRAME) && g.blocks == 256 && g.rows == 250);
 	CHECK(!shard_geometry(&g, 1, 1, SHARD_FRAME));
 	CHECK(!shard_geometry(&g, 2, 0, SHARD_FRAME));
 	CHECK(!shard_geometry(&g, 9, 8, SHARD_FRAME));
