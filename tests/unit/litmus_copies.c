@@ -522,3 +522,119 @@ bool litmus_keep(void)
 	}
 	return ok;
 }
+
+/* Take what core found: the bad replicas of @rotten, and the segments that it has @given_up. */
+static uint32_t scrub_bads(struct sim *sim, uint32_t rotten, uint32_t *given_up)
+{
+	struct core_bad bad;
+	uint32_t named = 0;
+
+	*given_up = 0;
+	while (core_bad_next(sim->core, &bad)) {
+		if (bad.backup == CORE_BACKUPS)
+			++*given_up;
+		else if (bad.backup != rotten || bad.error || !bad.format)
+			sim_fail(sim, "backup %u is called bad", bad.backup);
+		else
+			named++;
+	}
+	return named;
+}
+
+/*
+ * Three backups, nothing is lost, and all replicas on one are rotten at @where.  In one period all of them are found and
+ * made anew; in the next one, none.  Then each drive alone has all.
+ */
+static bool scrub_once(uint32_t rotten, uint32_t where, uint32_t ticks)
+{
+	static const struct sim_options options = { .frames = 14, .backups = 3 };
+	bool ok = tell_closed(&options);
+	struct core_stats before, after;
+	struct sim *sim = run.sim;
+	uint32_t turned, n, up, named;
+
+	turned = rot(sim, sim->drive[rotten], where);
+	core_scrub(sim->core, ticks);
+	core_stats(sim->core, &before);
+	for (n = 0; n < ticks; n++) {
+		core_stats(sim->core, &after);
+		/* At an even pace: with half of the ticks to come not all are found. */
+		if (ticks > 100 && n == ticks / 2 && after.checked == 3 * turned)
+			sim_fail(sim, "all are checked in half of the time");
+		core_tick(sim->core);
+		sim_issue(sim);
+		lit_settle();
+	}
+	copies_settle(sim);
+	core_stats(sim->core, &after);
+	named = scrub_bads(sim, rotten, &up);
+	if (named != turned || after.bad_replicas - before.bad_replicas != turned || up ||
+	    after.copied - before.copied != turned || after.short_segments + after.short_open ||
+	    after.checked - before.checked < 3 * turned)
+		sim_fail(sim, "%u turned, %u named, %llu copied, %llu checked", turned, named,
+			 (unsigned long long)(after.copied - before.copied),
+			 (unsigned long long)(after.checked - before.checked));
+	before = after;
+	for (n = 0; n < ticks; n++) {
+		core_tick(sim->core);
+		sim_issue(sim);
+		lit_settle();
+	}
+	core_stats(sim->core, &after);
+	if (after.bad_replicas != before.bad_replicas || after.checked <= before.checked)
+		sim_fail(sim, "the next period finds %llu of %llu bad",
+			 (unsigned long long)(after.bad_replicas - before.bad_replicas),
+			 (unsigned long long)(after.checked - before.checked));
+	sim_cut(sim, DISK_CUT_DROP);
+	if (!sim->error[0] && lit_start_from(sim, 1u << sim->drive[rotten], true))
+		sim_fail(sim, "the drive that was rotten does not come up alone");
+	ok = ok && (!sim->error[0] || lit_complain(sim, "scrub"));
+	sim_free(sim);
+	return ok;
+}
+
+/* One backup, rotten: each segment is named once, and none is called bad that is not. */
+static bool scrub_single(uint32_t where, bool rots)
+{
+	static const struct sim_options options = { .frames = 14, .backups = 1 };
+	bool ok = tell_closed(&options);
+	struct sim *sim = run.sim;
+	struct core_stats stats;
+	uint32_t turned, n, up, named;
+
+	turned = rots ? rot(sim, sim->drive[0], where) : 0;
+	core_scrub(sim->core, 7);
+	for (n = 0; n < 21; n++) {
+		core_tick(sim->core);
+		sim_issue(sim);
+		lit_settle();
+	}
+	core_stats(sim->core, &stats);
+	named = scrub_bads(sim, 0, &up);
+	if (named != turned || up != turned || !stats.checked || stats.copied)
+		sim_fail(sim, "%u turned, %u named, %u given up, %llu copied", turned, named, up,
+			 (unsigned long long)stats.copied);
+	/* It goes on: a segment that is named keeps no other from being written. */
+	lit_go_on(sim);
+	if (!oracle_all_acked(sim->model))
+		sim_fail(sim, "it does not go on");
+	ok = ok && (!sim->error[0] || lit_complain(sim, "scrub of one"));
+	sim_free(sim);
+	return ok;
+}
+
+bool litmus_scrub(void)
+{
+	static const uint32_t ticks[] = { 1, 5, 300 };
+	uint32_t rotten, where, i;
+
+	for (where = 0; where < 5; where++) {
+		for (rotten = 0; rotten < 3; rotten++)
+			for (i = 0; i < sizeof(ticks) / sizeof(ticks[0]); i++)
+				if (!scrub_once(rotten, where, ticks[i]))
+					return false;
+		if (!scrub_single(where, true))
+			return false;
+	}
+	return scrub_single(0, false);
+}

@@ -99,5 +99,6 @@ bool litmus_copy_leaves(void);
 bool litmus_copy_rot(void);
 bool litmus_copy_memory(void);
 bool litmus_keep(void);
+bool litmus_scrub(void);
 
 #endif
