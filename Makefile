@@ -110,10 +110,11 @@ kunit: setup ## KUnit suites in User-mode Linux with KASAN; SEED=N
 	@qemu/setup base lab
 	@qemu/kunit $(if $(SEED),--seed $(SEED))
 
-sim: setup ## simulate cleaning, eviction and fleets of hosts: tables, plots in out/sim/ (12 minutes)
+sim: setup ## simulate cleaning, eviction, stripes and fleets of hosts: tables, plots in out/sim/ (13 minutes)
 	@qemu/setup base sim
 	@tools/sim/run
 	@tools/sim/fleet
+	@tools/sim/stripes
 
 .PHONY: sim
 

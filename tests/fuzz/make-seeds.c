@@ -256,6 +256,22 @@ static void move_seeds(void)
 	fclose(file);
 }
 
+/* See fuzz_stripe.c: open and closed segments, with an edit of each kind of block. */
+static void stripe_seeds(void)
+{
+	static const uint8_t blocks[] = { 0, 1, 2, 5, 6, 7, 8, 9 };
+	uint32_t n, i;
+
+	for (n = 0; n < 4; n++) {
+		FILE *file = seed("stripe", "edits", n);
+
+		put(file, (uint8_t []){ n, n & 1 ? 1 : 0, 0 }, 3);
+		for (i = 0; i < sizeof(blocks); i++)
+			put(file, (uint8_t []){ 0x70 | i, blocks[i], 4 * (n + 1), 4, 1, 0, 0, 0 }, 8);
+		fclose(file);
+	}
+}
+
 /* See fuzz_cached.c: commands, each with all that follow it, to a server without users and to one with. */
 static void cached_seeds(void)
 {
@@ -317,6 +333,7 @@ int main(int argc, char **argv)
 	wire_seeds();
 	ahead_seeds();
 	move_seeds();
+	stripe_seeds();
 	cached_seeds();
 	return 0;
 }

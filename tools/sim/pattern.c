@@ -15,6 +15,7 @@
 #define ZIPF_WRITES	0.90
 #define ZIPF_OBJECTS	15.0
 #define ZIPF_CLOSE	0.5
+#define ZIPF_MODERATE	0.80
 #define ZIPF_YCSB	0.99	/* skew of YCSB's Zipf: 90 % of the requests go to about a third */
 /* Exponential: Rosenblum's mean; about 90 % of the writes go to 2 %. */
 #define EXP_MEAN	0.02172
@@ -164,6 +165,11 @@ static void zipf_fit(struct pattern *p)
 	}
 }
 
+static void zipf_moderate(struct pattern *p)
+{
+	zipf_fill(p, ZIPF_MODERATE);
+}
+
 static void zipf_ycsb(struct pattern *p)
 {
 	zipf_fill(p, ZIPF_YCSB);
@@ -177,6 +183,7 @@ static const struct {
 	{ "uniform", pick_uniform, NULL },
 	{ "hot-cold", pick_hot_cold, NULL },
 	{ "zipf", pick_zipf, zipf_fit },
+	{ "zipf-80", pick_zipf, zipf_moderate },
 	{ "zipf-99", pick_zipf, zipf_ycsb },
 	{ "exponential", pick_exponential, NULL },
 	{ "hot-99-1", pick_hot_99, NULL },
@@ -231,5 +238,5 @@ void pattern_destroy(struct pattern *p)
  */
 const char *pattern_names(void)
 {
-	return "uniform hot-cold zipf zipf-99 exponential hot-99-1 hot-70-30 shift drift sequential mixed phases";
+	return "uniform hot-cold zipf zipf-80 zipf-99 exponential hot-99-1 hot-70-30 shift drift sequential mixed phases";
 }
