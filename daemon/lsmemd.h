@@ -122,7 +122,8 @@ enum open_mode {
  * @core: the state machine; NULL before start() has succeeded
  * @fetch: of a tiered store: what is read for the kernel; otherwise NULL
  * @candidates: memory for clean_choose(), an element for each segment that the kernel shows
- * @damaged: ids of segments that the recovery found damaged, and that have not been cleaned yet
+ * @damaged: ids of segments that the recovery, or scrubbing, found damaged, and that have not been
+ *	cleaned yet; there is room for all segments
  * @nr_damaged: elements of @damaged
  */
 struct lsmemd {
@@ -203,5 +204,6 @@ int prepare(void);
 int serve(struct lsmemd *d);
 int serve_exports(struct lsmemd *d);
 uint64_t serve_tick_ns(void);
+void serve_scrub(struct lsmemd *d);
 
 #endif

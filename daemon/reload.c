@@ -124,6 +124,7 @@ static const struct setting settings[] = {
 	STORE(min_replicas, false),
 	STORE(copy_rate, false),
 	STORE(rejoin, true),
+	STORE(scrub, true),
 	STORE(wait, true),
 	VALUE("metrics", "listen", config, metrics.listen, true),
 	CLUSTER(etcd, options.etcd.urls),
@@ -197,7 +198,7 @@ static void take(struct lsmemd *d, uint64_t now)
 	struct config *new = &reload.config, *old = &d->config;
 	const char *path = d->options.config_path;
 	char listen[sizeof(old->metrics.listen)];
-	unsigned int refused, i;
+	unsigned int scrub = old->store.scrub, refused, i;
 
 	if (new->server.listen_line) {
 		log_warn("%s: describes a server of backups now: nothing is changed", path);
@@ -228,6 +229,8 @@ static void take(struct lsmemd *d, uint64_t now)
 		reload.port_err = 0;
 		port_open(d, now);
 	}
+	if (old->store.scrub != scrub)
+		serve_scrub(d);
 	warn_slow(d);
 	log_notice("%s: read again; settings that keep their old value: %u", path, refused);
 }

@@ -292,6 +292,17 @@ uint64_t serve_tick_ns(void)
 	return watchdog_ns && watchdog_ns < 4ull * TICK_NS ? watchdog_ns / 4 : TICK_NS;
 }
 
+/**
+ * serve_scrub - have replicas checked as the configuration says
+ * @d: the daemon, with a core
+ */
+void serve_scrub(struct lsmemd *d)
+{
+	uint64_t ticks = d->config.store.scrub * 1000000000ull / serve_tick_ns();
+
+	core_scrub(d->core, ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX);
+}
+
 static void gather(struct serve *s)
 {
 	core_stats(s->core, &s->d->status.core);
@@ -477,6 +488,7 @@ int serve(struct lsmemd *d)
 	s->tick.op.done = tick_done;
 	serve_clean_init(s);
 	serve_fetch_init(s);
+	serve_scrub(d);
 	s->watchdog_ns = notify_watchdog_us() * 1000;
 	s->ready = true;
 	for (i = 0; i < (int)CORE_BACKUPS; i++)

@@ -188,6 +188,7 @@ void serve_watch_room(struct serve *s);
 
 void serve_clean_init(struct serve *s);
 void serve_clean(struct serve *s, bool progress);
+bool serve_mend_also(struct serve *s, uint64_t segment);
 bool serve_mend(struct serve *s);
 void serve_mend_stop(struct serve *s, const char *why);
 

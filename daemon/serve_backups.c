@@ -130,9 +130,17 @@ static void tell_bad(struct serve *s)
 	while (core_bad_next(s->core, &bad)) {
 		slot = bad.backup < CORE_BACKUPS ? s->d->slots[bad.backup] : LSMEM_BACKUPS;
 		if (slot < LSMEM_BACKUPS)
-			log_warn("%s: frame %" PRIu32 ": the replica of segment %" PRIu64 " is bad: %s; another source is taken, and this replica is restored",
+			log_warn("%s: frame %" PRIu32 ": the replica of segment %" PRIu64 " is bad: %s%s",
 				 s->d->config.backups[slot].path, bad.frame, bad.segment,
-				 bad.error ? strerror(-bad.error) : format_strerror(bad.format));
+				 bad.error ? strerror(-bad.error) : format_strerror(bad.format),
+				 s->d->config.nr_backups == 1 ? "" :
+				 "; another source is taken, and this replica is restored");
+		else if (serve_mend_also(s, bad.segment))
+			log_warn("%s: segment %" PRIu64 ": none of its replicas is sound; what is live of it is in memory, and is written to other segments at once",
+				 s->d->kernel.name, bad.segment);
+		else if (s->d->fetch)
+			log_err("%s: segment %" PRIu64 ": none of its replicas is sound: objects of it that are not in memory cannot be read any more",
+				s->d->kernel.name, bad.segment);
 		else
 			log_err("%s: segment %" PRIu64 ": none of its replicas is sound, and it is not in memory as it was written: it is not copied, and keeps the replicas that it has. What users read now comes from memory and is sound; a recovery may find losses. See REPLACING A BACKUP in lsmemd(8)",
 				s->d->kernel.name, bad.segment);
@@ -150,10 +158,10 @@ bool serve_watch_backups(struct serve *s)
 	uint32_t index, slot;
 	bool closed = false;
 
+	tell_bad(s);
 	if (s->d->config.nr_backups == 1)
 		return false;
 	count_backups(s);
-	tell_bad(s);
 	for (index = 0; index < CORE_BACKUPS; index++) {
 		enum core_backup_state state = core_backup(s->core, index);
 

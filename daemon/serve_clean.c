@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Cleaning while the store is served: core/clean.h chooses segments, the kernel cleans. Segments
- * that a recovery found damaged are cleaned first: until they have left the digest, the next
- * recovery finds the same losses. A shutdown waits for them, within half of its time.
+ * that are damaged on the backups are cleaned first, whether a recovery found them or scrubbing:
+ * until they have left the digest, the next recovery finds losses. A shutdown waits for them, within
+ * half of its time.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -91,7 +92,27 @@ void serve_mend_stop(struct serve *s, const char *why)
 }
 
 /**
- * serve_mend - have the segments cleaned that the recovery found damaged
+ * serve_mend_also - have one more segment cleaned, since no replica of it is sound
+ * @s: the steady state
+ * @segment: its id
+ *
+ * What is live of it is in memory, and its copies are written to other segments.
+ *
+ * Return: false: of a store that leaves objects on the backups some may not be in memory, or there
+ * is no room to note it.
+ */
+bool serve_mend_also(struct serve *s, uint64_t segment)
+{
+	struct lsmemd *d = s->d;
+
+	if (d->fetch || !d->kernel.cleaning || d->nr_damaged >= d->kernel.nr_segments)
+		return false;
+	d->damaged[d->nr_damaged++] = segment;
+	return true;
+}
+
+/**
+ * serve_mend - have the segments cleaned that are damaged on the backups
  * @s: the steady state
  *
  * Return: true: none is left, since this call.

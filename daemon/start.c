@@ -420,7 +420,7 @@ static int make_core(struct lsmemd *d, struct recover *r)
 	}
 	d->candidates = calloc(d->kernel.nr_segments + 1, sizeof(*d->candidates));
 	d->nr_damaged = recover_damaged(r, &damaged);
-	d->damaged = calloc(d->nr_damaged + 1ul, sizeof(*d->damaged));
+	d->damaged = calloc((size_t)d->nr_damaged + d->kernel.nr_segments + 1, sizeof(*d->damaged));
 	if (d->damaged && d->nr_damaged)
 		memcpy(d->damaged, damaged, d->nr_damaged * sizeof(*damaged));
 	if (!d->candidates || !d->damaged) {

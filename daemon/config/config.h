@@ -91,6 +91,7 @@ enum config_verify {
  * @store.replicas: of each segment
  * @store.min_replicas: with fewer replicas the daemon acknowledges nothing
  * @store.copy_rate: bytes a second, to restore lost replicas
+ * @store.scrub: seconds in which each replica is read and checked once; 0: none is
  * @store.wait: seconds that a start waits for missing backups, or CONFIG_FOREVER; without
  *	@store.wait_line the caller chooses
  * @store.rejoin: seconds between attempts to let a lost backup join; 0: only at the next start
@@ -117,11 +118,11 @@ struct config {
 		bool instant;
 		bool cold;
 		enum config_verify verify;
-		unsigned int replicas, min_replicas, rejoin, wait;
+		unsigned int replicas, min_replicas, rejoin, scrub, wait;
 		uint64_t copy_rate;
 		unsigned int name_line, node_line, kind_line, size_line, capacity_line,
 			     handles_line, mode_line, owner_line,
-			     charge_line, restart_line, warm_line, verify_line, replicas_line, min_replicas_line, copy_rate_line, rejoin_line, wait_line;
+			     charge_line, restart_line, warm_line, verify_line, replicas_line, min_replicas_line, copy_rate_line, rejoin_line, scrub_line, wait_line;
 	} store;
 	struct config_backup backups[LSMEM_BACKUPS];
 	unsigned int nr_backups;
@@ -151,6 +152,9 @@ struct config {
 #define CONFIG_COPY_RATE_DEFAULT	(64ull << 20)
 #define CONFIG_REJOIN_DEFAULT		10u
 #define CONFIG_REJOIN_MAX		3600u
+#define CONFIG_SCRUB_DEFAULT		(30u * 86400)
+#define CONFIG_SCRUB_MIN		10u
+#define CONFIG_SCRUB_MAX		(365u * 86400)
 #define CONFIG_WAIT_MAX			86400u
 #define CONFIG_FOREVER			UINT32_MAX
 

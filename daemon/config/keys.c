@@ -248,6 +248,19 @@ static int set_seconds(struct config_parser *p, struct config *c, const char *va
 	return 0;
 }
 
+static int set_scrub(struct config_parser *p, struct config *c, const char *value)
+{
+	uint32_t n = 0;
+
+	if (strcmp(value, "no") &&
+	    (!config_time(value, &n) || n < CONFIG_SCRUB_MIN || n > CONFIG_SCRUB_MAX))
+		return config_fail(p, p->line,
+				   "scrub = %s: allowed are times from 10s to 365d (s, m, h, d), and no",
+				   value);
+	c->store.scrub = n;
+	return 0;
+}
+
 static int set_wait(struct config_parser *p, struct config *c, const char *value)
 {
 	uint32_t n = CONFIG_FOREVER;
@@ -473,6 +486,7 @@ static const struct config_key config_keys[] = {
 	KEY(store, min_replicas, set_replicas, TO(store.min_replicas)),
 	KEY(store, copy_rate, set_copy_rate),
 	KEY(store, rejoin, set_seconds, TO(store.rejoin), .max = CONFIG_REJOIN_MAX),
+	KEY(store, scrub, set_scrub),
 	KEY(store, wait, set_wait),
 	KEY(metrics, listen, set_listen),
 	KEY(cluster, etcd, set_etcd),

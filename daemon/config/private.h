@@ -70,6 +70,7 @@ int config_fail(struct config_parser *p, unsigned int line, const char *format, 
 char *config_strip(char *text);
 bool config_word(const char *text, size_t room);
 bool config_size(const char *text, uint64_t *value);
+bool config_time(const char *text, uint32_t *seconds);
 bool config_number(const char *text, uint32_t *number);
 
 int config_check(struct config_parser *p, struct config *c,

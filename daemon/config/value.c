@@ -103,6 +103,29 @@ bool config_size(const char *text, uint64_t *value)
 }
 
 /**
+ * config_time - parse a time
+ * @text: digits, and then s, m, h or d (seconds, minutes, hours, days)
+ * @seconds: out
+ *
+ * Return: true: @text is such a time, of less than UINT32_MAX seconds.
+ */
+bool config_time(const char *text, uint32_t *seconds)
+{
+	unsigned long long n, unit;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	unit = *end == 's' ? 1 : *end == 'm' ? 60 : *end == 'h' ? 3600 : *end == 'd' ? 86400 : 0;
+	if (errno || !unit || end[1] || n >= UINT32_MAX / unit)
+		return false;
+	*seconds = (uint32_t)(n * unit);
+	return true;
+}
+
+/**
  * config_number - parse a number
  * @text: digits
  * @number: out

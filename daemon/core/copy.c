@@ -13,7 +13,9 @@
  * removes the bad replicas when a sound one has been restored, or when a sound one has been read
  * and a new replica has no place but that of a bad one.
  *
- * A replica that a reader of the tier could not use is read and checked as well (core_replica_doubt()).
+ * A replica that a reader of the tier could not use is read and checked as well (core_replica_doubt()), and so is
+ * each one in turn (core/scrub.c). A single backup has no other source, and no other place: what is bad on it is only
+ * named.
  *
  * A replica that a returning backup still has is the first source. Core writes its header only
  * (core/keep.c).
@@ -305,7 +307,7 @@ void core_copy_run(struct core *core)
 	struct core_op *op;
 	bool write;
 
-	if (core->state != CORE_RUNNING || core->nr_backups == 1 ||
+	if (core->state != CORE_RUNNING ||
 	    (copy->segment == CORE_NONE && (!core->copies || !core_copy_begin(core))))
 		return;
 	/* Read @state after core_copy_begin() only: a copy that was stopped ends in any state. */
@@ -367,8 +369,10 @@ static bool core_copy_read(struct core *core, int error)
 	copy->at += copy->part;
 	if (!error)
 		format = core_copy_check(core);
-	if (error || format || copy->at == LSMEM_SEGMENT_BYTES)
+	if (error || format || copy->at == LSMEM_SEGMENT_BYTES) {
+		core->stats.checked += seg->doubted >> copy->from & 1u;
 		seg->doubted &= ~(1u << copy->from);
+	}
 	if (error || format) {
 		if (!core_copy_keeps(copy))
 			seg->bad |= 1u << copy->from;

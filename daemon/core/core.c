@@ -289,6 +289,7 @@ void core_tick(struct core *core)
 	core->tick = true;
 	core->copy_left = core->copy_bytes;
 	core->copies = true;	/* frames may have become free */
+	core_scrub_tick(core);
 	core_run(core);
 }
 

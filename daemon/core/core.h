@@ -188,7 +188,8 @@ struct core_backup_stats {
  * @copied_memory: of @copied, those copied from memory because all replicas were bad
  * @kept: replicas that a returning backup still had
  * @copies_failed: segments without a sound replica to copy
- * @bad_replicas: bad replicas found while copying
+ * @checked: replicas read to check them, because of core_scrub() or of a read in vain
+ * @bad_replicas: bad replicas found while copying and checking
  * @frames: gauge: backup frames of all members
  * @frames_free: gauge: of @frames, free
  * @segments: gauge: segments that have backup frames
@@ -218,6 +219,7 @@ struct core_stats {
 	uint64_t copied_memory;
 	uint64_t kept;
 	uint64_t copies_failed;
+	uint64_t checked;
 	uint64_t bad_replicas;
 	uint32_t frames;
 	uint32_t frames_free;
@@ -313,9 +315,20 @@ void core_event(struct core *core, const struct lsmem_event *event);
  * @core: core
  *
  * The caller calls this about every second. Core then writes changed lengths and states to the
- * digest log, allows the next @copy_bytes of copies, and updates core_low().
+ * digest log, allows the next @copy_bytes of copies, has replicas checked (core_scrub()), and updates
+ * core_low().
  */
 void core_tick(struct core *core);
+
+/**
+ * core_scrub - have all replicas checked, now and then
+ * @core: core
+ * @ticks: calls of core_tick() in which each replica of a closed segment is read and checked once, if
+ *	@copy_bytes allows as much; 0: none is checked
+ *
+ * A replica that is bad is restored; without a sound one, core_bad_next() names the segment.
+ */
+void core_scrub(struct core *core, uint32_t ticks);
 
 /**
  * core_io_done - a request has ended

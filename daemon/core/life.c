@@ -39,12 +39,8 @@ static int core_alloc_all(struct core *core, const struct digest_map *map)
 		if (!core->closes[i].buffer)
 			return -ENOMEM;
 	}
-	if (core->nr_backups > 1) {
-		core->copy.buffer = memory_get(LSMEM_SEGMENT_BYTES);
-		if (!core->copy.buffer)
-			return -ENOMEM;
-	}
-	if (!core->queue || !core->waiting || !core->segments || !core->hash ||
+	core->copy.buffer = memory_get(LSMEM_SEGMENT_BYTES);
+	if (!core->copy.buffer || !core->queue || !core->waiting || !core->segments || !core->hash ||
 	    !core->free_segments || !core->dirty || !core->gone || !core->record.segments ||
 	    !core->record.states || !core->record.on || !core->blocks)
 		return -ENOMEM;

@@ -6,6 +6,7 @@
  *	set.c		the set of backups: places for replicas, joining and lost backups
  *	copy.c		restoring replicas of closed segments
  *	keep.c		replicas that a returning backup still has
+ *	scrub.c		checking all replicas, now and then
  *	extend.c	restoring replicas of open segments
  *	segment.c	backup frames, open segments, ranges, what is durable
  *	close.c		directory and footer
@@ -383,6 +384,9 @@ struct core {
 	struct core_copy copy;
 	uint32_t copy_next;			/* number of the segment to look at next */
 	bool copies;				/* a segment may need a copy */
+	uint32_t scrub_ticks;			/* in a period; 0: no scrubbing */
+	uint32_t scrub_next;			/* number of the segment to check next */
+	uint64_t scrub_due;			/* segments to check, times @scrub_ticks */
 	struct core_bad bads[CORE_BADS];
 	uint32_t bads_first, bads_next;
 
@@ -439,6 +443,9 @@ void core_keep_past(struct core *core, uint32_t backup, const struct digest_past
 void core_keep_join(struct core *core, uint32_t backup);
 uint32_t core_keep_choose(struct core *core, struct core_segment *seg);
 void core_keep_none(struct core *core, struct core_segment *seg);
+
+/* core/scrub.c */
+void core_scrub_tick(struct core *core);
 
 /* core/extend.c */
 void core_extend_run(struct core *core);

@@ -203,6 +203,7 @@ static void put_counters(struct status *status)
 		{ "replicas_copied_bytes", core->copied_bytes },
 		{ "replicas_copied_memory", core->copied_memory },
 		{ "replicas_kept", core->kept },
+		{ "replicas_checked", core->checked },
 		{ "replicas_bad", core->bad_replicas },
 		{ "replicas_failed", core->copies_failed },
 		{ "term", core->term },

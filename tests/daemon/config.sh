@@ -58,7 +58,7 @@ bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [stor
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
-bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, capacity, handles, mode, owner, charge, restart, warm, verify, replicas, min_replicas, copy_rate, rejoin and wait'
+bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, capacity, handles, mode, owner, charge, restart, warm, verify, replicas, min_replicas, copy_rate, rejoin, scrub and wait'
 bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key, timeout, domain and ack'
 bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on line 2'
 bad 'no value' '[store]\nkind =\n' '2: kind: no value'
@@ -204,7 +204,7 @@ bad 'an export twice' "$export[export data]\n" '3: [export data] a second time, 
 # Several backups.
 a='[backup a]\npath = /srv/a\n' b='[backup b]\npath = /srv/b\n' c='[backup c]\npath = /srv/c\n'
 good 'two' "$a$b"
-good 'all of several' "[store]\ncharge = yes\nwait = forever\nreplicas = 2\nmin_replicas = 2\ncopy_rate = 1G\nrejoin = 0\n$a"'domain = rack-1\ntimeout = 5\n'"$b"'domain = rack-1\n'"$c"'domain = rack-2\n'
+good 'all of several' "[store]\ncharge = yes\nwait = forever\nreplicas = 2\nmin_replicas = 2\ncopy_rate = 1G\nscrub = 12h\nrejoin = 0\n$a"'domain = rack-1\ntimeout = 5\n'"$b"'domain = rack-1\n'"$c"'domain = rack-2\n'
 good 'eight, files and other hosts' "$a$b$c"'[backup d]\npath = rdma://h/d\nkey = /k\n[backup e]\npath = /e\n[backup f]\npath = /f\n[backup g]\npath = /g\n[backup  h.1_2-3 ]\npath = /h\n'
 bad 'nine' "$a$b$c"'[backup d]\npath=/d\n[backup e]\npath=/e\n[backup f]\npath=/f\n[backup g]\npath=/g\n[backup h]\npath=/h\n[backup i]\n' '17: more than 8 backups'
 several='each of several backups has a name of its own, [backup NAME]; another store has another file and another daemon (lsmemd@NAME.service)'
@@ -234,6 +234,12 @@ done
 for seconds in -1 3601 soon; do
 	bad "wait $seconds" "[store]\nwait = ${seconds}0000\n" "2: wait = ${seconds}0000: allowed are seconds from 0 to 86400, and forever"
 	bad "rejoin $seconds" "[store]\nrejoin = $seconds\n" "2: rejoin = $seconds: allowed are seconds from 0 to 3600"
+done
+for time in 9s 366d 30 1w 49711d yes; do
+	bad "scrub $time" "[store]\nscrub = $time\n" "2: scrub = $time: allowed are times from 10s to 365d (s, m, h, d), and no"
+done
+for time in 10s 5m 365d no; do
+	good "scrub $time" "[store]\nscrub = $time\n$path"
 done
 bad 'domain of the only one' "${path}domain = x\n" '3: domain: only for one of several backups'
 for domain in 'two words' a/b 12345678901234567890123456789012; do

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A store goes on with each of two backups alone, after recoveries that accepted the loss of the
 # other. lsmemd reports the split brain and refuses both together; a command decides which backup is
-# kept.  Then replicas are damaged, and a new backup is filled from the sound one.  In a guest with
-# two drives: TAP.
+# kept.  Then replicas are damaged, and a new backup is filled from the sound one; damaged replicas are
+# found by scrubbing.  In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-split.sh
 . "$(dirname "$0")/guest-lib.sh"
@@ -117,8 +117,45 @@ slay
 run "$ctl" destroy --force "$store"
 ok 'rotten: recovers' start again
 ok 'rotten: all there' cmp -n $((64 << 20)) "$data" "/dev/$store"
+
+# ---- Damaged replicas that no copy is made of --------------------------------------------
+# checks COUNT: so many more replicas have been checked than $checked
+checks() { [ "$(daemon replicas_checked)" -ge $((checked + $1)) ]; }
+bad=$(daemon replicas_bad) checked=$(daemon replicas_checked)
+is 'scrub: not yet' "$checked" 0
+mark
+ok 'scrub: replicas are damaged' [ "$(rot /dev/mapper/b)" -gt 4 ]
+sed -i 's/^size = .*/&\nscrub = 10s/' "$conf"
+kill -HUP "$daemon_pid"
+ok 'scrub: by a reload' until_true 60 since '\[store\] scrub: changed'
+ok 'scrub: a bad one is named' until_true 120 since '/dev/mapper/b: frame [0-9]*: the replica of segment [0-9]* is bad'
+ok 'scrub: all are read' until_true 120 checks $((3 * $(daemon segments)))
+ok 'scrub: all are restored' until_is 0 daemon segments_short
+ok 'scrub: bad ones are counted' [ "$(daemon replicas_bad)" -gt "$bad" ]
+bad=$(daemon replicas_bad) checked=$(daemon replicas_checked)
+ok 'scrub: all are read again' until_true 120 checks $((3 * $(daemon segments)))
+is 'scrub: all are sound' "$(daemon replicas_bad)" "$bad"
 stop
 is 'drains' "$status" 0
+run "$ctl" destroy "$store"
+
+# With one backup there is no other replica, but what is live is in memory.
+dd if=/dev/zero of=/dev/mapper/d bs=1M count=8 oflag=direct status=none
+forget
+printf '[store]\nsize = 128M\nkind = block\nscrub = 10s\n[backup]\npath = /dev/mapper/d\n' >"$conf"
+ok 'scrub of one: starts' start single --init
+ok 'scrub of one: data are written' write 64
+mark
+ok 'scrub of one: replicas are damaged' [ "$(rot /dev/mapper/d)" -gt 4 ]
+ok 'scrub of one: a bad one is named' until_true 120 since 'the replica of segment [0-9]* is bad'
+ok 'scrub of one: it is written elsewhere' until_true 120 since 'none of its replicas is sound; what is live of it is in memory'
+ok 'scrub of one: no damaged segment is left' until_true 120 since 'the damaged segments have been cleaned'
+slay
+run "$ctl" destroy --force "$store"
+ok 'scrub of one: recovers without losses' start again
+ok 'scrub of one: all there' cmp -n $((64 << 20)) "$data" "/dev/$store"
+stop
+is 'scrub of one: drains' "$status" 0
 run "$ctl" destroy "$store"
 for name in a b c d; do
 	uncut "$name"

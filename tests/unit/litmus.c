@@ -761,6 +761,7 @@ const struct litmus litmus[] = {
 	{ "a replica made anew, and others are rotten", litmus_copy_rot },
 	{ "a backup comes back, and has most of it still", litmus_keep },
 	{ "all replicas are rotten, and memory is whole or not", litmus_copy_memory },
+	{ "all replicas of one backup are rotten, and are found by scrubbing", litmus_scrub },
 	{ "fewer replicas than there must be", litmus_min_replicas },
 	{ "too few backups, until one comes back", litmus_wait },
 	{ "a backup comes back before its answers do", litmus_add_quiet },

@@ -17,6 +17,9 @@ struct run {
 
 extern struct run run;
 
+#define STEPS		150u	/* more completions than the story of lit_tell() has */
+#define ALL(sim)	((1u << (sim)->options.backups) - 1)
+
 void lit_put(uint32_t index, uint32_t head, uint32_t length);
 void lit_delete(uint32_t index, uint32_t head);
 void lit_race(uint32_t index, uint32_t first);
@@ -62,17 +65,18 @@ bool litmus_group_end(void);
 bool litmus_group_lost(void);
 
 /* litmus_replicas.c */
+bool lit_complain(const struct sim *sim, const char *what);
+int lit_start_from(struct sim *sim, uint32_t drives, bool accept_missing);
+int lit_again(struct sim *sim, uint32_t drives, bool accept_missing);
+void lit_lose(struct sim *sim, uint32_t backup);
+bool lit_tell(const struct sim_options *options, uint32_t left);
+void lit_go_on(struct sim *sim);
+struct recover *lit_newest(struct sim *sim);
 bool litmus_lost_backup(void);
 bool litmus_shrink(void);
-bool litmus_forget(void);
 bool litmus_quorum(void);
 bool litmus_last_drive(void);
 bool litmus_promise(void);
-bool litmus_copy(void);
-bool litmus_copy_leaves(void);
-bool litmus_copy_rot(void);
-bool litmus_copy_memory(void);
-bool litmus_keep(void);
 bool litmus_min_replicas(void);
 bool litmus_wait(void);
 bool litmus_add_quiet(void);
@@ -86,5 +90,15 @@ bool litmus_received(void);
 bool litmus_memory_only(void);
 bool litmus_extend_received(void);
 bool litmus_split(void);
+
+/* litmus_copies.c */
+uint32_t lit_listed(struct sim *sim, uint64_t segment);
+bool litmus_forget(void);
+bool litmus_copy(void);
+bool litmus_copy_leaves(void);
+bool litmus_copy_rot(void);
+bool litmus_copy_memory(void);
+bool litmus_keep(void);
+bool litmus_scrub(void);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Named scenarios with several backups: a backup is lost at each step, only some backups have a
- * digest, stale backups come back alone, copying is interrupted, replicas are damaged.  A recovery
- * that may miss something must refuse; a result that it accepts must be right.
+ * digest, stale backups come back alone.  A recovery that may miss something must refuse; a result
+ * that it accepts must be right.  litmus_copies.c has those in which replicas are made anew.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,14 +10,11 @@
 
 #include "litmus_private.h"
 
-#define STEPS		150u	/* more completions than story() has */
-#define ALL(sim)	((1u << (sim)->options.backups) - 1)
-
 static const struct sim_options two = { .frames = 12, .backups = 2 };
 static const struct sim_options three = { .frames = 12, .backups = 3 };
 static const struct sim_options two_of_three = { .frames = 12, .backups = 3, .replicas = 2 };
 
-static bool complain(const struct sim *sim, const char *what)
+bool lit_complain(const struct sim *sim, const char *what)
 {
 	if (!lsmem_mutation)
 		printf("# %s: %s%s %s\n", what, sim->error, sim->model->error, sim->last_damage);
@@ -25,7 +22,7 @@ static bool complain(const struct sim *sim, const char *what)
 }
 
 /* Bring the store up from some drives. Returns -ENODATA if recovery finds them too few. */
-static int start_from(struct sim *sim, uint32_t drives, bool accept_missing)
+int lit_start_from(struct sim *sim, uint32_t drives, bool accept_missing)
 {
 	int ret;
 
@@ -46,15 +43,15 @@ static int start_from(struct sim *sim, uint32_t drives, bool accept_missing)
 }
 
 /* Cut the power, and start from some drives. Returns -ENODATA if refused. */
-static int again(struct sim *sim, uint32_t drives, bool accept_missing)
+int lit_again(struct sim *sim, uint32_t drives, bool accept_missing)
 {
 	if (sim->core)	/* none after a refusal */
 		sim_cut(sim, DISK_CUT_DROP);
-	return start_from(sim, drives, accept_missing);
+	return lit_start_from(sim, drives, accept_missing);
 }
 
 /* Core loses a backup: one of its writes or flushes fails, if it has any. */
-static void lose(struct sim *sim, uint32_t backup)
+void lit_lose(struct sim *sim, uint32_t backup)
 {
 	uint32_t n;
 
@@ -91,7 +88,7 @@ static void story(void)
 }
 
 /* Run story() for @left completions; then the requests in flight stay in flight. */
-static bool tell(const struct sim_options *options, uint32_t left)
+bool lit_tell(const struct sim_options *options, uint32_t left)
 {
 	run.sim = sim_new(left + 1, options);
 	run.sim->model->pieces = false;
@@ -99,13 +96,13 @@ static bool tell(const struct sim_options *options, uint32_t left)
 	run.young = left % 2;
 	run.over = false;
 	if (!sim_start(run.sim, false))
-		return complain(run.sim, "start");
+		return lit_complain(run.sim, "start");
 	story();
-	return !run.sim->error[0] || complain(run.sim, "story");
+	return !run.sim->error[0] || lit_complain(run.sim, "story");
 }
 
 /* Write a little more, and continue until nothing is in flight. */
-static void go_on(struct sim *sim)
+void lit_go_on(struct sim *sim)
 {
 	run.over = false;
 	run.left = UINT32_MAX;
@@ -125,14 +122,14 @@ static bool lost_once(const struct sim_options *options, uint32_t left, uint32_t
 {
 	struct core_stats stats;
 	struct sim *sim;
-	bool ok = tell(options, left);
+	bool ok = lit_tell(options, left);
 	uint32_t drive;
 
 	sim = run.sim;
 	drive = 1u << sim->drive[backup];
 	if (ok) {
-		lose(sim, backup);
-		go_on(sim);
+		lit_lose(sim, backup);
+		lit_go_on(sim);
 		core_stats(sim->core, &stats);
 		if (!oracle_all_acked(sim->model))
 			sim_fail(sim, "without backup %u it does not go on", backup);
@@ -141,19 +138,19 @@ static bool lost_once(const struct sim_options *options, uint32_t left, uint32_t
 	}
 	if (ok && !sim->error[0]) {
 		sim_cut(sim, DISK_CUT_DROP);
-		if (start_from(sim, drive, false) != -ENODATA)
+		if (lit_start_from(sim, drive, false) != -ENODATA)
 			sim_fail(sim, "a stale backup alone is taken for the store");
-		else if (start_from(sim, ALL(sim) & ~drive, false))
+		else if (lit_start_from(sim, ALL(sim) & ~drive, false))
 			sim_fail(sim, "the others are not enough");
 	}
 	/* Together with the others it does no harm. */
 	if (ok && !sim->error[0]) {
-		go_on(sim);
+		lit_go_on(sim);
 		sim_cut(sim, DISK_CUT_RANDOM);
-		if (start_from(sim, ALL(sim), false))
+		if (lit_start_from(sim, ALL(sim), false))
 			sim_fail(sim, "with all it does not come up");
 	}
-	ok = ok && (!sim->error[0] || complain(sim, "a backup lost"));
+	ok = ok && (!sim->error[0] || lit_complain(sim, "a backup lost"));
 	sim_free(sim);
 	return ok;
 }
@@ -174,13 +171,13 @@ bool litmus_lost_backup(void)
 /* @backup is lost, @more requests complete, the power fails, and @other is gone for good. */
 static bool shrink_once(uint32_t left, uint32_t backup, uint32_t other, uint32_t more)
 {
-	bool ok = tell(&two_of_three, left);
+	bool ok = lit_tell(&two_of_three, left);
 	struct sim *sim = run.sim;
 
 	if (ok) {
 		run.over = false;
 		run.left = more;
-		lose(sim, backup);
+		lit_lose(sim, backup);
 		lit_put(0, 1, 80);
 		lit_put(1, 2, 80);
 		lit_settle();
@@ -188,8 +185,8 @@ static bool shrink_once(uint32_t left, uint32_t backup, uint32_t other, uint32_t
 			sim_acks(sim);
 		other = 1u << sim->drive[other];
 		sim_cut(sim, DISK_CUT_DROP);
-		start_from(sim, 7 & ~other, false);
-		ok = !sim->error[0] || complain(sim, "shrink");
+		lit_start_from(sim, 7 & ~other, false);
+		ok = !sim->error[0] || lit_complain(sim, "shrink");
 	}
 	sim_free(sim);
 	return ok;
@@ -219,11 +216,11 @@ static bool each_drive(const char *name, void (*judge)(uint32_t drive))
 
 	for (left = 0; left < STEPS && ok; left += 4)
 		for (drive = 0; drive < 3 && ok; drive++) {
-			ok = tell(&three, left);
+			ok = lit_tell(&three, left);
 			if (ok) {
 				sim_cut(run.sim, DISK_CUT_DROP);
 				judge(drive);
-				ok = !run.sim->error[0] || complain(run.sim, name);
+				ok = !run.sim->error[0] || lit_complain(run.sim, name);
 			}
 			sim_free(run.sim);
 		}
@@ -233,7 +230,7 @@ static bool each_drive(const char *name, void (*judge)(uint32_t drive))
 /* @drive is gone: the other two are enough. */
 static void judge_others(uint32_t drive)
 {
-	if (start_from(run.sim, 7 & ~(1u << drive), false))
+	if (lit_start_from(run.sim, 7 & ~(1u << drive), false))
 		sim_fail(run.sim, "two of three are not enough");
 }
 
@@ -245,10 +242,10 @@ bool litmus_quorum(void)
 /* Only @drive is left: it has all, but only accept_missing allows to use it. */
 static void judge_last(uint32_t drive)
 {
-	if (start_from(run.sim, 1u << drive, false) != -ENODATA)
+	if (lit_start_from(run.sim, 1u << drive, false) != -ENODATA)
 		sim_fail(run.sim, "one of three is taken for all");
 	/* Even a drive without the last digest has all that was acknowledged. */
-	else if (start_from(run.sim, 1u << drive, true))
+	else if (lit_start_from(run.sim, 1u << drive, true))
 		sim_fail(run.sim, "the last drive is not taken");
 }
 
@@ -258,7 +255,7 @@ bool litmus_last_drive(void)
 }
 
 /* A recovery that has read the newest digest from all drives; NULL: there is none. */
-static struct recover *newest(struct sim *sim)
+struct recover *lit_newest(struct sim *sim)
 {
 	enum recover_state state;
 	struct recover *r;
@@ -276,7 +273,7 @@ static struct recover *newest(struct sim *sim)
 /* The term of the newest digest. */
 static uint64_t newest_term(struct sim *sim)
 {
-	struct recover *r = newest(sim);
+	struct recover *r = lit_newest(sim);
 	uint64_t term = r ? recover_digest(r)->term : 0;
 
 	recover_free(r);
@@ -308,20 +305,20 @@ static void cut_off_start(struct sim *sim, uint32_t drives)
  */
 static bool promise_once(uint32_t a, uint32_t b)
 {
-	bool ok = tell(&three, UINT32_MAX);
+	bool ok = lit_tell(&three, UINT32_MAX);
 	struct sim *sim = run.sim;
 
 	if (ok) {
 		sim_cut(sim, DISK_CUT_DROP);
 		cut_off_start(sim, ALL(sim) & ~(1u << a));
 		cut_off_start(sim, ALL(sim) & ~(1u << a));
-		if (!start_from(sim, ALL(sim) & ~(1u << b), false)) {
-			go_on(sim);
+		if (!lit_start_from(sim, ALL(sim) & ~(1u << b), false)) {
+			lit_go_on(sim);
 			sim_cut(sim, DISK_CUT_DROP);
-			if (start_from(sim, ALL(sim), false))
+			if (lit_start_from(sim, ALL(sim), false))
 				sim_fail(sim, "not from all of them");
 		}
-		ok = !sim->error[0] || complain(sim, "a promise");
+		ok = !sim->error[0] || lit_complain(sim, "a promise");
 	}
 	sim_free(sim);
 	return ok;
@@ -338,518 +335,6 @@ bool litmus_promise(void)
 	return ok;
 }
 
-/* The number of replicas of a segment that a digest lists on its members. */
-static uint32_t replicas(const struct digest_map *map, uint64_t segment)
-{
-	uint32_t place, nr = 0;
-
-	for (place = 0; place < digest_places(map); place++)
-		nr += map->mask >> place / map->frames & 1u && map->items[place].state &&
-		      map->items[place].segment == segment;
-	return nr;
-}
-
-/* The number of replicas of a segment that the newest digest lists. */
-static uint32_t listed(struct sim *sim, uint64_t segment)
-{
-	struct recover *r = newest(sim);
-	uint32_t nr = r ? replicas(recover_digest(r), segment) : 0;
-
-	recover_free(r);
-	return nr;
-}
-
-static void read_block(struct sim *sim, struct recover *r, uint32_t place, uint32_t at,
-		       uint8_t *block)
-{
-	uint32_t frames = recover_digest(r)->frames, slot = recover_slot(r, place / frames);
-
-	disk_read(sim->disk, (slot + sim->rotate) % sim->options.backups * sim->span +
-		  format_frame_offset(recover_slot_super(r, slot), place % frames) +
-		  LSMEM_BLOCK + at, block, LSMEM_BLOCK);
-}
-
-/* Are the bytes of each segment that the digest lists as durable equal on all its replicas? */
-static bool replicas_agree(struct sim *sim)
-{
-	struct recover *r = newest(sim);
-	const struct digest_map *map = r ? recover_digest(r) : NULL;
-	uint8_t mine[LSMEM_BLOCK], its[LSMEM_BLOCK];
-	uint32_t place, other, at, part;
-	bool ok = r;
-
-	for (place = 0; ok && place < digest_places(map); place++)
-		for (other = 0; ok && other < place && map->items[place].state; other++) {
-			if (!map->items[other].state ||
-			    map->items[other].segment != map->items[place].segment)
-				continue;
-			for (at = 0; ok && at < map->items[place].length; at += LSMEM_BLOCK) {
-				part = map->items[place].length - at;
-				read_block(sim, r, place, at, mine);
-				read_block(sim, r, other, at, its);
-				ok = !memcmp(mine, its, part < LSMEM_BLOCK ? part : LSMEM_BLOCK);
-			}
-		}
-	recover_free(r);
-	return ok;
-}
-
-/*
- * The power fails during re-replication.  If core reports no short segments any more, each of the
- * two remaining drives has all that the other has.
- */
-static bool copy_all(bool closed)
-{
-	uint32_t more, left = 0, drive = 0;
-	struct core_stats stats;
-	bool ok = true, done = false, copied = false;
-
-	for (more = 0; more < 2400 && !(done && !drive) && ok;
-	     more += drive ? 0 : more < 60 ? 1 : 11) {
-		ok = tell(&two_of_three, STEPS);
-		if (ok) {
-			/* Make closed and open segments, or open segments only. */
-			go_on(run.sim);
-			for (left = 0; left < 3 && closed; left++)
-				lit_roll(left);
-			go_on(run.sim);
-			lit_put(0, 2, 9000);
-			lit_step(4);
-			lose(run.sim, 1);
-			run.young = more & 2;
-			run.over = false;
-			run.left = more;
-			/* Use up the heads and spares that have one replica. */
-			for (left = 0; left < 12; left++) {
-				if (closed)
-					lit_roll(left % 3);
-				lit_put(left % 6, 1 + left % 2, 50);
-				lit_settle();
-			}
-			lit_tick();
-			lit_settle();
-			done = !run.over;
-			core_stats(run.sim->core, &stats);
-			stats.short_segments += stats.short_open;
-			left = !stats.short_segments ? drive ? 1 : 4 : 5;
-			drive = !drive;
-			copied |= !stats.short_segments && stats.copied && (!closed || stats.copied_bytes);
-			sim_cut(run.sim, DISK_CUT_DROP);
-			if (!replicas_agree(run.sim))
-				sim_fail(run.sim, "replicas differ");
-			/* Backup 1 is lost: the others are backups 0 and 2. */
-			if (start_from(run.sim, (left & 1 ? 1u << run.sim->drive[0] : 0) |
-				       (left & 4 ? 1u << run.sim->drive[2] : 0), true))
-				sim_fail(run.sim, "segments are missing");
-			ok = !run.sim->error[0] || complain(run.sim, "copy");
-		}
-		sim_free(run.sim);
-	}
-	return ok && done && copied;
-}
-
-bool litmus_copy(void)
-{
-	return copy_all(false) && copy_all(true);
-}
-
-/* Turn a bit of each closed or sealed segment on one drive. Returns their number. */
-static uint32_t rot(struct sim *sim, uint32_t drive, uint32_t where)
-{
-	struct recover *r = newest(sim);
-	const struct digest_map *map = r ? recover_digest(r) : NULL;
-	uint32_t place, slot, nr = 0;
-	uint64_t at;
-
-	for (place = 0; r && place < digest_places(map); place++) {
-		const struct digest_item *item = &map->items[place];
-
-		slot = recover_slot(r, place / map->frames);
-		if ((item->state != LSMEM_ITEM_CLOSED && item->state != LSMEM_ITEM_SEALED) ||
-		    !item->length || (slot + sim->rotate) % sim->options.backups != drive)
-			continue;
-		/* @where: header, first entry, last entry, directory, footer */
-		at = where == 0 ? 0 : where == 1 ? LSMEM_BLOCK :
-		     where == 2 ? LSMEM_BLOCK + item->length - 1 :
-		     LSMEM_SEGMENT_BYTES - (5 - where) * LSMEM_BLOCK;
-		if (where > 2 && item->state == LSMEM_ITEM_SEALED)
-			continue;
-		at += drive * sim->span +
-		      format_frame_offset(recover_slot_super(r, slot), place % map->frames);
-		disk_flip(sim->disk, at - at % LSMEM_BLOCK, at % LSMEM_BLOCK * 8 + 3);
-		nr++;
-	}
-	recover_free(r);
-	return nr;
-}
-
-/* Continue until nothing is in flight and all possible copies and digests are done. */
-static void copies_settle(struct sim *sim)
-{
-	uint32_t rounds;
-
-	for (rounds = 0; rounds < 4; rounds++) {
-		lit_settle();
-		core_tick(sim->core);
-		sim_issue(sim);
-	}
-	lit_settle();
-}
-
-/* Run story(), then make several closed segments, all durable. */
-static bool tell_closed(const struct sim_options *options)
-{
-	bool ok = tell(options, STEPS);
-	uint32_t head;
-
-	go_on(run.sim);
-	for (head = 0; head < 3; head++)
-		lit_roll(head);
-	go_on(run.sim);
-	lit_put(0, 2, 3000);
-	lit_roll(2);
-	copies_settle(run.sim);
-	disk_settle(run.sim->disk);
-	return ok && !run.sim->error[0];
-}
-
-/* The number of closed segments, with data, that the newest digest lists on one drive only. */
-static uint32_t only_on(struct sim *sim, uint32_t drive)
-{
-	struct recover *r = newest(sim);
-	const struct digest_map *map = r ? recover_digest(r) : NULL;
-	uint32_t place, slot, nr = 0;
-
-	for (place = 0; r && place < digest_places(map); place++) {
-		const struct digest_item *item = &map->items[place];
-
-		slot = recover_slot(r, place / map->frames);
-		nr += item->state == LSMEM_ITEM_CLOSED && item->length &&
-		      (slot + sim->rotate) % sim->options.backups == drive &&
-		      replicas(map, item->segment) == 1;
-	}
-	recover_free(r);
-	return nr;
-}
-
-/* Run story(), then make a closed segment for each of nine objects, all durable. */
-static bool tell_each(const struct sim_options *options)
-{
-	bool ok = tell(options, STEPS);
-	uint32_t index;
-
-	run.over = false;
-	run.left = UINT32_MAX;
-	for (index = 0; index < 9; index++) {
-		lit_put(index, 1 + index % 2, 100 + index);
-		lit_roll(1 + index % 2);
-		lit_settle();
-	}
-	copies_settle(run.sim);
-	if (ok && !run.sim->error[0] && !oracle_all_acked(run.sim->model))
-		sim_fail(run.sim, "not all is acknowledged");
-	return ok && (!run.sim->error[0] || complain(run.sim, "before the loss"));
-}
-
-/*
- * Two replicas on three backups, and more segments than two backups have frames for: one is lost.  Copies leave room
- * for cleaning, with which writers go on, and in the end all segments have two replicas.
- */
-bool litmus_copy_leaves(void)
-{
-	static const struct sim_options options = { .frames = 14, .extra = 7, .backups = 3, .replicas = 2 };
-	bool ok = tell(&options, STEPS);
-	struct sim *sim = run.sim;
-	uint32_t index;
-
-	go_on(sim);
-	for (index = 0; core_frames_left(sim->core) > LSMEM_SEGMENTS_RESERVE + 1 && !sim->error[0]; index++) {
-		lit_put(index % 9, 1 + index % 2, 100 + index % 50);
-		lit_roll(1 + index % 2);
-		lit_settle();
-		if (index > 10 * options.frames)
-			sim_fail(sim, "the log does not grow");
-	}
-	lose(sim, 0);
-	copies_settle(sim);
-	if (core_frames_left(sim->core) < LSMEM_SEGMENTS_RESERVE)
-		sim_fail(sim, "copies have left room for %u segments", core_frames_left(sim->core));
-	for (index = 0; index < 30 && !sim->error[0]; index++) {
-		lit_pass();
-		copies_settle(sim);
-		lit_put(index % 9, 1 + index % 2, 100 + index % 50);
-		lit_roll(1 + index % 2);
-		lit_settle();
-	}
-	copies_settle(sim);
-	if (!sim->error[0] && !oracle_all_acked(sim->model))
-		sim_fail(sim, "not all is acknowledged");
-	ok = ok && (!sim->error[0] || complain(sim, "copies leave room"));
-	sim_free(sim);
-	return ok;
-}
-
-/*
- * Two replicas on three backups: @first is lost, @more requests complete, and @second is lost.  If
- * a segment has no other replica yet, core stops, and no digest forgets the segment.  After a power
- * cut a recovery without @second misses it, and a recovery with it finds everything.
- * @goes_on: core does not stop.  @hit: it stops, and closed segments are on @second only.
- */
-static bool forget_once(uint32_t first, uint32_t second, uint32_t more, bool *goes_on, bool *hit)
-{
-	static const struct sim_options options = { .frames = 20, .backups = 3, .replicas = 2 };
-	bool ok = tell_each(&options), forgets = false;
-	struct sim *sim = run.sim;
-	uint32_t drive = sim->drive[second], last;
-	int ret;
-
-	*goes_on = false;
-	if (ok) {
-		lose(sim, first);
-		run.over = false;
-		run.left = more;
-		copies_settle(sim);
-	}
-	if (ok && !sim->error[0]) {
-		lose(sim, second);
-		run.over = false;
-		run.left = UINT32_MAX;
-		copies_settle(sim);
-		*goes_on = core_state(sim->core) == CORE_RUNNING;
-		forgets = strstr(core_error(sim->core), "its last replica is lost");
-		/* Or it stops because no digest has counted yet without @first. */
-		if (forgets || strstr(core_error(sim->core), "too few failure domains"))
-			sim->error[0] = '\0';
-	}
-	if (ok && !sim->error[0]) {
-		sim_cut(sim, more % DISK_CUT_KINDS);
-		last = only_on(sim, drive);
-		*hit |= forgets && last;
-		ret = start_from(sim, ALL(sim) & ~(1u << drive), false);
-		if (!ret && last)
-			sim_fail(sim, "%u last replicas are not missed", last);
-		else if (ret && *goes_on)
-			sim_fail(sim, "core goes on, and the others are not enough");
-		else if (again(sim, ALL(sim), false))
-			sim_fail(sim, "with all it does not come up");
-	}
-	ok = ok && (!sim->error[0] || complain(sim, "the last replica"));
-	sim_free(sim);
-	return ok;
-}
-
-/* A backup is lost, and another at each step of making the copies, until there are all of them. */
-bool litmus_forget(void)
-{
-	uint32_t first, second, more;
-	bool ok = true, goes_on, hit;
-
-	for (first = 0; first < 3 && ok; first++)
-		for (second = 0; second < 3 && ok; second++) {
-			if (second == first)
-				continue;
-			goes_on = false;
-			hit = false;
-			for (more = 0; more < 3000 && !goes_on && ok; more += 1 + more / 4)
-				ok = forget_once(first, second, more, &goes_on, &hit);
-			ok = ok && goes_on && hit;
-		}
-	return ok;
-}
-
-/*
- * Three replicas on four backups, or on three: one is lost, another is rotten at @where.  Core
- * copies from the third replica, and also replaces the rotten replicas.
- */
-static bool copy_rot_once(uint32_t backups, uint32_t lost, uint32_t rotten, uint32_t where)
-{
-	const struct sim_options options = { .frames = 14, .backups = backups, .replicas = 3,
-					     .join = true };
-	bool ok = tell_closed(&options);
-	struct sim *sim = run.sim;
-	struct core_stats stats;
-	struct core_bad bad;
-	uint32_t turned, named = 0, first, n, drive;
-
-	turned = rot(sim, sim->drive[rotten], where);
-	lose(sim, lost);
-	copies_settle(sim);
-	if (backups == 3 && !sim_add(sim, true))
-		sim_fail(sim, "the lost one cannot be added");
-	copies_settle(sim);
-	core_stats(sim->core, &stats);
-	while (core_bad_next(sim->core, &bad)) {
-		named++;
-		if (bad.backup != rotten || bad.error || !bad.format)
-			sim_fail(sim, "backup %u is called bad", bad.backup);
-	}
-	if (stats.short_segments + stats.short_open || stats.copies_failed)
-		sim_fail(sim, "%u segments are short, %llu are given up", stats.short_segments,
-			 (unsigned long long)stats.copies_failed);
-	if (stats.bad_replicas != named || named > turned)
-		sim_fail(sim, "%u bits turned, %llu replicas bad, %u named", turned,
-			 (unsigned long long)stats.bad_replicas, named);
-	first = backups == 3 ? sim->drive[lost] : where;
-	sim_cut(sim, DISK_CUT_DROP);
-	/* A rotten replica that was not read for a copy may still be rotten. */
-	for (n = 0; n < backups; n++) {
-		drive = (first + n) % backups;
-		if (drive != sim->drive[rotten] && (backups == 3 || drive != sim->drive[lost]))
-			break;
-	}
-	if (!sim->error[0] && start_from(sim, 1u << drive, true))
-		sim_fail(sim, "drive %u alone does not come up", drive);
-	ok = ok && (!sim->error[0] || complain(sim, "rot"));
-	run.left = named;
-	sim_free(sim);
-	return ok;
-}
-
-bool litmus_copy_rot(void)
-{
-	uint32_t backups, lost, rotten, where, named = 0;
-
-	for (backups = 3; backups <= 4; backups++)
-		for (lost = 0; lost < backups; lost++)
-			for (rotten = 0; rotten < backups; rotten++)
-				for (where = lost ^ (rotten & 1); where < 5 && rotten != lost;
-				     where += backups == 3 ? 2 : 5) {
-					if (!copy_rot_once(backups, lost, rotten, where))
-						return false;
-					named += run.left;
-				}
-	return named;
-}
-
-/*
- * Of two replicas one is lost, and the other is rotten.  Core copies segments that are whole in
- * memory from there.  It cannot copy segments that were @compacted there, and reports them.
- */
-static bool copy_memory_once(uint32_t lost, uint32_t where, bool compacted)
-{
-	static const struct sim_options options = { .frames = 14, .backups = 2, .join = true };
-	bool ok = tell_closed(&options);
-	struct sim *sim = run.sim;
-	struct core_stats stats;
-	struct core_bad bad;
-	uint32_t given_up = 0;
-	int ret;
-
-	if (compacted) {
-		lit_delete(0, 1);
-		lit_delete(1, 1);
-		lit_compact();
-		copies_settle(sim);
-		disk_settle(sim->disk);
-	}
-	lose(sim, lost);
-	copies_settle(sim);
-	disk_settle(sim->disk);
-	rot(sim, sim->drive[!lost], where);
-	if (!sim_add(sim, true))
-		sim_fail(sim, "the lost one cannot be added");
-	copies_settle(sim);
-	core_stats(sim->core, &stats);
-	while (core_bad_next(sim->core, &bad)) {
-		if (bad.backup < CORE_BACKUPS)
-			continue;
-		given_up++;
-		if (listed(sim, bad.segment) != 1)
-			sim_fail(sim, "segment %llu is bad, and was copied",
-				 (unsigned long long)bad.segment);
-	}
-	if (stats.copies_failed != given_up || stats.short_segments != given_up ||
-	    !given_up != !compacted || !stats.copied_memory)
-		sim_fail(sim, "%u named, %u short, %llu from memory", given_up,
-			 stats.short_segments, (unsigned long long)stats.copied_memory);
-	sim_cut(sim, DISK_CUT_DROP);
-	if (!sim->error[0] && compacted) {
-		sim->there = ALL(sim);
-		/* If only superseded entries are rotten, nothing is lost, and the oracle agrees. */
-		ret = sim_attempt(sim);
-		if (ret ? ret != -ENODATA || !sim->nr_damage : sim->nr_damage || !where)
-			sim_fail(sim, "what is lost is not reported: %d", ret);
-	} else if (!sim->error[0] && start_from(sim, 1u << (where + lost) % 2, true)) {
-		sim_fail(sim, "one of them alone does not come up");
-	}
-	ok = ok && (!sim->error[0] || complain(sim, "memory"));
-	sim_free(sim);
-	return ok;
-}
-
-bool litmus_copy_memory(void)
-{
-	uint32_t lost, where;
-
-	for (lost = 0; lost < 2; lost++)
-		for (where = 0; where < 5; where++)
-			if (!copy_memory_once(lost, where, false) ||
-			    (where < 3 && !copy_memory_once(lost, where, true)))
-				return false;
-	return true;
-}
-
-/*
- * One of two backups is lost while some segments change and others do not, and comes back, @rotten
- * at @where or not.  Core keeps the replicas that have not changed, except the rotten ones.  The
- * power fails @more requests later: then all that was acknowledged is there.  If nothing was short
- * any more, all is on the backup that came back.
- */
-static bool keep_once(uint32_t lost, uint32_t more, bool rotten, uint32_t where, bool *done)
-{
-	static const struct sim_options options = { .frames = 14, .backups = 2, .join = true };
-	bool ok = tell_closed(&options);
-	struct sim *sim = run.sim;
-	uint32_t drive = sim->drive[lost], named = 0, turned;
-	struct core_stats stats;
-	struct core_bad bad;
-
-	turned = rotten ? rot(sim, drive, where) : 0;
-	lose(sim, lost);
-	lit_clean(1);
-	go_on(sim);
-	lit_put(1, 2, 4000);
-	lit_roll(2);
-	copies_settle(sim);
-	run.over = false;
-	run.left = more;
-	if (!sim_add(sim, false))
-		sim_fail(sim, "the lost one cannot be added");
-	copies_settle(sim);
-	*done = !run.over;
-	core_stats(sim->core, &stats);
-	while (core_bad_next(sim->core, &bad))
-		named += bad.backup == lost;
-	if (*done && (stats.short_segments + stats.short_open || !stats.kept != rotten ||
-		      !named != !rotten || named > turned || stats.bad_replicas != named))
-		sim_fail(sim, "%u short, %llu kept, %llu copied, %u of %u bad are named",
-			 stats.short_segments + stats.short_open, (unsigned long long)stats.kept,
-			 (unsigned long long)stats.copied, named, turned);
-	run.over = false;
-	run.left = UINT32_MAX;
-	sim_cut(sim, more % DISK_CUT_KINDS);
-	if (!sim->error[0] && start_from(sim, *done ? 1u << drive : ALL(sim), *done))
-		sim_fail(sim, "with the one that came back it does not come up");
-	ok = ok && (!sim->error[0] || complain(sim, "kept"));
-	sim_free(sim);
-	return ok;
-}
-
-bool litmus_keep(void)
-{
-	uint32_t lost, where, more;
-	bool done, ok = true;
-
-	for (lost = 0; lost < 2 && ok; lost++) {
-		done = false;
-		for (more = 0; more < 3000 && !done && ok; more += 1 + more / 20)
-			ok = keep_once(lost, more, false, 0, &done);
-		for (where = 0; where < 5 && ok; where++)
-			ok = done && keep_once(lost, UINT32_MAX, true, where, &done);
-	}
-	return ok;
-}
-
 /*
  * Two replicas, and no acknowledgement with fewer.  A backup of a head's segment is lost, and the
  * daemon is killed or not.  The segment gets another replica, and more of its bytes are
@@ -859,7 +344,7 @@ static bool min_replicas_once(uint32_t left, bool kill)
 {
 	static const struct sim_options options = { .frames = 12, .backups = 3, .replicas = 2,
 						    .min_replicas = 2 };
-	bool ok = tell(&options, STEPS);
+	bool ok = lit_tell(&options, STEPS);
 	struct model *m = run.sim->model;
 	uint32_t b, head, steps, acked = 0;
 	struct core_stats stats;
@@ -875,7 +360,7 @@ static bool min_replicas_once(uint32_t left, bool kill)
 		run.over = false;
 		run.left = left;
 		lit_settle();
-		lose(run.sim, b);
+		lit_lose(run.sim, b);
 		acked = m->segments[head].acked;
 		run.over = false;
 		run.left = UINT32_MAX;
@@ -887,7 +372,7 @@ static bool min_replicas_once(uint32_t left, bool kill)
 		ok = m->segments[head].acked > acked &&
 		     core_state(run.sim->core) == CORE_RUNNING;
 		sim_cut(run.sim, DISK_CUT_DROP);
-		ok = ok && listed(run.sim, m->segments[head].id) == 2;
+		ok = ok && lit_listed(run.sim, m->segments[head].id) == 2;
 	}
 	sim_free(run.sim);
 	return ok;
@@ -912,7 +397,7 @@ static bool wait_once(uint32_t left)
 {
 	static const struct sim_options options = { .frames = 12, .backups = 2, .min_replicas = 2,
 						    .join = true };
-	bool ok = tell(&options, STEPS);
+	bool ok = lit_tell(&options, STEPS);
 	struct model *m = run.sim->model;
 	uint64_t acked;
 	uint32_t i;
@@ -922,7 +407,7 @@ static bool wait_once(uint32_t left)
 	run.over = false;
 	run.left = left;
 	lit_settle();
-	lose(run.sim, left % 2);
+	lit_lose(run.sim, left % 2);
 	acked = m->oracle.acked;
 	run.over = false;
 	run.left = UINT32_MAX;
@@ -938,9 +423,9 @@ static bool wait_once(uint32_t left)
 	}
 	ok = ok && m->oracle.acked > acked;
 	sim_cut(run.sim, DISK_CUT_DROP);
-	ok = ok && !start_from(run.sim, ALL(run.sim), false);
+	ok = ok && !lit_start_from(run.sim, ALL(run.sim), false);
 	if (!ok)
-		complain(run.sim, "waiting");
+		lit_complain(run.sim, "waiting");
 	sim_free(run.sim);
 	return ok;
 }
@@ -976,7 +461,7 @@ static bool end_one(struct sim *sim, uint32_t backup)
 bool litmus_add_quiet(void)
 {
 	struct sim *sim;
-	bool ok = tell(&two, STEPS);
+	bool ok = lit_tell(&two, STEPS);
 	uint32_t i;
 
 	sim = run.sim;
@@ -996,7 +481,7 @@ bool litmus_add_quiet(void)
 	sim_settle(sim);
 	ok = ok && core_backup(sim->core, 1) == CORE_BACKUP_MEMBER;
 	if (!ok)
-		complain(sim, "answers that come late");
+		lit_complain(sim, "answers that come late");
 	sim_free(sim);
 	return ok;
 }
@@ -1011,17 +496,17 @@ bool litmus_bad_copy(void)
 		for (at = 0; at < 36 && ok; at++) {
 			uint64_t where;
 
-			ok = tell(&two, STEPS);
+			ok = lit_tell(&two, STEPS);
 			sim_cut(run.sim, DISK_CUT_DROP);
 			/* Damage headers, data and directories in turns. */
 			where = run.sim->frames_start + at / 3 % 12 * (uint64_t)LSMEM_SEGMENT_BYTES;
 			where += at % 3 == 2 ? LSMEM_SEGMENT_BYTES - LSMEM_BLOCK :
 				 at % 3 * LSMEM_BLOCK;
 			disk_flip(run.sim->disk, drive * run.sim->span + where, at * 131 % 32768);
-			if (ok && start_from(run.sim, 3, false))
+			if (ok && lit_start_from(run.sim, 3, false))
 				sim_fail(run.sim, "a damaged replica is not passed over");
 			bad += run.sim->result.bad_copies;
-			ok = ok && (!run.sim->error[0] || complain(run.sim, "bad copy"));
+			ok = ok && (!run.sim->error[0] || lit_complain(run.sim, "bad copy"));
 			sim_free(run.sim);
 		}
 	return ok && bad;
@@ -1042,7 +527,7 @@ bool litmus_format_all(void)
 			disk_cut(sim->disk, random_below(&sim->random, DISK_CUT_KINDS));
 		else
 			sim_cut(sim, DISK_CUT_DROP);
-		ok = !start_from(sim, 7, false) || complain(sim, "format");
+		ok = !lit_start_from(sim, 7, false) || lit_complain(sim, "format");
 		sim_free(sim);
 	}
 	return ok;
@@ -1057,7 +542,7 @@ bool litmus_domains(void)
 	enum recover_state state;
 	uint32_t used = 0, on, place, other;
 	struct recover *r;
-	bool ok = tell(&pairs, STEPS);
+	bool ok = lit_tell(&pairs, STEPS);
 
 	sim_cut(run.sim, DISK_CUT_DROP);
 	r = recover_new(&run.sim->env);
@@ -1086,7 +571,7 @@ static bool domain_lost_once(uint32_t left, bool power)
 {
 	static const struct sim_options shelf = { .frames = 12, .backups = 3, .replicas = 2,
 						  .pairs = true };
-	bool ok = tell(&shelf, left);
+	bool ok = lit_tell(&shelf, left);
 	struct sim *sim = run.sim;
 	uint32_t b;
 
@@ -1095,22 +580,22 @@ static bool domain_lost_once(uint32_t left, bool power)
 			if (sim->drive[b] < 2)
 				core_lose(sim->core, b, "a test");
 		sim_issue(sim);
-		go_on(sim);
+		lit_go_on(sim);
 		if (core_state(sim->core) != CORE_RUNNING || !oracle_all_acked(sim->model))
 			sim_fail(sim, "without a domain it does not go on: %s",
 				 core_error(sim->core));
 	}
 	if (ok && !sim->error[0]) {
 		sim_cut(sim, left % DISK_CUT_KINDS);
-		if (start_from(sim, 3, false) != -ENODATA)
+		if (lit_start_from(sim, 3, false) != -ENODATA)
 			sim_fail(sim, "the shelf alone is taken for the store");
 		/* If the power failed too, the shelf could have gone on alone. */
-		else if (power && start_from(sim, 4, false) != -ENODATA)
+		else if (power && lit_start_from(sim, 4, false) != -ENODATA)
 			sim_fail(sim, "the third alone is taken for the store");
-		else if (start_from(sim, !power ? 4 : left / 4 % 2 ? 5 : 6, false))
+		else if (lit_start_from(sim, !power ? 4 : left / 4 % 2 ? 5 : 6, false))
 			sim_fail(sim, "it does not come up");
 	}
-	ok = ok && (!sim->error[0] || complain(sim, "a domain lost"));
+	ok = ok && (!sim->error[0] || lit_complain(sim, "a domain lost"));
 	sim_free(sim);
 	return ok;
 }
@@ -1138,11 +623,11 @@ static uint32_t leave_behind(const struct sim_options *options, uint32_t backup)
 {
 	uint32_t drive;
 
-	if (!tell(options, STEPS))
+	if (!lit_tell(options, STEPS))
 		return ALL(run.sim);
 	drive = 1u << run.sim->drive[backup];
-	lose(run.sim, backup);
-	go_on(run.sim);
+	lit_lose(run.sim, backup);
+	lit_go_on(run.sim);
 	sim_cut(run.sim, DISK_CUT_DROP);
 	return drive;
 }
@@ -1159,7 +644,7 @@ static bool join_once(const struct sim_options *options, uint32_t backup, uint32
 	struct core_stats stats;
 
 	memset(&stats, 0, sizeof(stats));
-	if (!sim->error[0] && !start_from(sim, ALL(sim), false)) {
+	if (!sim->error[0] && !lit_start_from(sim, ALL(sim), false)) {
 		run.over = false;
 		run.left = more;
 		lit_put(0, 1, 90);
@@ -1170,21 +655,21 @@ static bool join_once(const struct sim_options *options, uint32_t backup, uint32
 		*done = !run.over;
 		core_stats(sim->core, &stats);
 		sim_cut(sim, more % DISK_CUT_KINDS);
-		if (start_from(sim, ALL(sim), false))
+		if (lit_start_from(sim, ALL(sim), false))
 			sim_fail(sim, "with the one that came back it does not come up");
 	}
 	if (!sim->error[0] && *done) {
 		if (stats.short_segments + stats.short_open && !options->replicas)
 			sim_fail(sim, "it has come back, and segments are short");
-		go_on(sim);
-		go_on(sim);
+		lit_go_on(sim);
+		lit_go_on(sim);
 		sim_cut(sim, DISK_CUT_DROP);
 		/* The drive has all, or, with two replicas on three drives, a part. */
-		if (start_from(sim, options->replicas ? ALL(sim) & ~(drive == 1 ? 2 : 1) : drive,
+		if (lit_start_from(sim, options->replicas ? ALL(sim) & ~(drive == 1 ? 2 : 1) : drive,
 			       true))
 			sim_fail(sim, "the one that came back has not all");
 	}
-	return !sim->error[0] || complain(sim, "coming back");
+	return !sim->error[0] || lit_complain(sim, "coming back");
 }
 
 bool litmus_join(void)
@@ -1221,10 +706,10 @@ bool litmus_join_steps(void)
 			over = !sim->error[0] && !sim_attempt(sim);
 			if (!over && !sim->error[0]) {
 				disk_cut(sim->disk, random_below(&sim->random, DISK_CUT_KINDS));
-				if (start_from(sim, ALL(sim), false))
+				if (lit_start_from(sim, ALL(sim), false))
 					sim_fail(sim, "cut off at request %u", step);
 			}
-			ok = !sim->error[0] || complain(sim, "making ready");
+			ok = !sim->error[0] || lit_complain(sim, "making ready");
 			sim_free(sim);
 		}
 	return ok;
@@ -1256,7 +741,7 @@ bool litmus_received(void)
 
 	for (kind = 0; kind < 3 && ok; kind++)
 		for (left = 0; left < STEPS && ok; left += 1 + left % 2) {
-			ok = tell(&kinds[kind], left);
+			ok = lit_tell(&kinds[kind], left);
 			without = kind == 2 ? 1u << left % 3 : 0;
 			if (ok) {
 				lit_put(left % 4, 1, 90);
@@ -1264,9 +749,9 @@ bool litmus_received(void)
 				sim_events(run.sim);
 				receive_all(run.sim);
 				sim_cut_alone(run.sim, left % DISK_CUT_KINDS);
-				if (start_from(run.sim, ALL(run.sim) & ~without, false))
+				if (lit_start_from(run.sim, ALL(run.sim) & ~without, false))
 					sim_fail(run.sim, "it does not come up");
-				ok = !run.sim->error[0] || complain(run.sim, "received");
+				ok = !run.sim->error[0] || lit_complain(run.sim, "received");
 			}
 			told += run.sim->model->oracle.received;
 			sim_free(run.sim);
@@ -1281,13 +766,13 @@ bool litmus_received(void)
 bool litmus_memory_only(void)
 {
 	static const struct sim_options options = { .frames = 12, .memory = 1 };
-	bool ok = tell(&options, STEPS);
+	bool ok = lit_tell(&options, STEPS);
 	struct sim *sim = run.sim;
 	uint64_t received, acked;
 	uint32_t n, rounds;
 
 	if (ok) {
-		go_on(sim);
+		lit_go_on(sim);
 		received = sim->model->oracle.received;
 		acked = sim->model->oracle.acked;
 		model_put(sim->model, 0, 1, 500);
@@ -1304,9 +789,9 @@ bool litmus_memory_only(void)
 		if (sim->model->oracle.received == received || sim->model->oracle.acked != acked)
 			sim_fail(sim, "what is in memory is not acknowledged, or called durable");
 		sim_cut(sim, DISK_CUT_DROP);
-		if (start_from(sim, 1, false))
+		if (lit_start_from(sim, 1, false))
 			sim_fail(sim, "it does not come up");
-		ok = !sim->error[0] || complain(sim, "memory only");
+		ok = !sim->error[0] || lit_complain(sim, "memory only");
 	}
 	sim_free(sim);
 	return ok;
@@ -1355,14 +840,14 @@ static bool extend_received_once(uint32_t more, bool kill, bool *slow)
 {
 	static const struct sim_options options = { .frames = 12, .backups = 4, .replicas = 2,
 						    .size = 2 };
-	bool ok = tell(&options, STEPS + more);
+	bool ok = lit_tell(&options, STEPS + more);
 	struct sim *sim = run.sim;
 	struct model *m = sim->model;
 	struct core_stats stats;
 	uint32_t on[2] = { 0 }, b, n, nr = 0;
 
 	if (ok) {
-		go_on(sim);
+		lit_go_on(sim);
 		m->segments[m->heads[1] - 1].limit = LSMEM_SEGMENT_BYTES;
 		model_put(m, 0, 1, 100);
 		sim_events(sim);
@@ -1379,16 +864,16 @@ static bool extend_received_once(uint32_t more, bool kill, bool *slow)
 		}
 		if (kill)
 			sim_kill(sim);
-		lose(sim, on[1]);
+		lit_lose(sim, on[1]);
 		for (n = 0; n < 80 && !slow_writes(sim, on); n++)
 			complete_one(sim);
 		*slow |= n < 80 && nr == 2;
 		for (n = 0; n < more; n++)
 			complete_one(sim);
 		sim_cut_alone(sim, DISK_CUT_DROP);
-		start_from(sim, ALL(sim) & ~(1u << sim->drive[on[0]] | 1u << sim->drive[on[1]]),
+		lit_start_from(sim, ALL(sim) & ~(1u << sim->drive[on[0]] | 1u << sim->drive[on[1]]),
 			   false);
-		ok = !sim->error[0] || complain(sim, "extend");
+		ok = !sim->error[0] || lit_complain(sim, "extend");
 	}
 	sim_free(sim);
 	return ok;
@@ -1447,15 +932,15 @@ static bool split_further(void)
 	uint32_t lost = sim->drive[0], other = sim->drive[1];
 	bool ok;
 
-	lose(sim, 0);
+	lit_lose(sim, 0);
 	lit_tick();
 	lit_settle();
-	ok = again(sim, 1u << lost, false) == -ENODATA && !again(sim, 1u << lost, true) &&
-	     !again(sim, 3, false) && is_used(sim, lost) && !is_used(sim, other) &&
-	     !again(sim, 3, false) && !is_used(sim, other);
+	ok = lit_again(sim, 1u << lost, false) == -ENODATA && !lit_again(sim, 1u << lost, true) &&
+	     !lit_again(sim, 3, false) && is_used(sim, lost) && !is_used(sim, other) &&
+	     !lit_again(sim, 3, false) && !is_used(sim, other);
 	blank(sim, other);
-	ok = ok && !again(sim, 3, false) && is_used(sim, lost) && is_used(sim, other);
-	ok = ok || complain(sim, "one has gone further");
+	ok = ok && !lit_again(sim, 3, false) && is_used(sim, lost) && is_used(sim, other);
+	ok = ok || lit_complain(sim, "one has gone further");
 	sim_free(sim);
 	return ok;
 }
@@ -1467,17 +952,17 @@ static bool split_apart(void)
 	struct oracle *oracle = &sim->model->oracle;
 	uint32_t era = oracle->era, generation = oracle->generation;
 	uint64_t segment = oracle->segment;
-	bool ok = !again(sim, 1, true);
+	bool ok = !lit_again(sim, 1, true);
 
 	/* The second drive has nothing of the first recovery, nor may the oracle. */
 	oracle->era = era;
 	oracle->generation = generation;
 	oracle->segment = segment;
-	ok = ok && !again(sim, 2, true) && again(sim, 3, false) == -ENODATA &&
+	ok = ok && !lit_again(sim, 2, true) && lit_again(sim, 3, false) == -ENODATA &&
 	     strstr(sim->last_damage, "split brain");
 	blank(sim, 1);
-	ok = ok && !again(sim, 3, false) && is_used(sim, 0) && is_used(sim, 1);
-	ok = ok || complain(sim, "both have gone on");
+	ok = ok && !lit_again(sim, 3, false) && is_used(sim, 0) && is_used(sim, 1);
+	ok = ok || lit_complain(sim, "both have gone on");
 	sim_free(sim);
 	return ok;
 }
@@ -1486,10 +971,10 @@ static bool split_apart(void)
 static bool split_behind(void)
 {
 	struct sim *sim = split_begin();
-	bool ok = !again(sim, 1, true) && !again(sim, 3, false) && is_used(sim, 0) &&
+	bool ok = !lit_again(sim, 1, true) && !lit_again(sim, 3, false) && is_used(sim, 0) &&
 		  is_used(sim, 1);
 
-	ok = ok || complain(sim, "one was left behind");
+	ok = ok || lit_complain(sim, "one was left behind");
 	sim_free(sim);
 	return ok;
 }
