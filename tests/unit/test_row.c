@@ -606,6 +606,9 @@ static void world_kill(struct world *w)
 	if (w->lost & ~w->gone)
 		return;
 	world_land(w, true);
+	/* The next record may overwrite the newest one that all shards have, if full rows protect what is acknowledged. */
+	w->told = 0;
+	w->telling = 0;
 	r = reader(w, w->lane, shards);
 	row_free(w->writer);
 	w->writer = world_writer(w, shards, w->acked, row_read_next(&r, w->acked));
