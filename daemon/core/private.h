@@ -8,6 +8,7 @@
  *	keep.c		replicas that a returning backup still has
  *	extend.c	restoring replicas of open segments
  *	segment.c	backup frames, open segments, ranges, what is durable
+ *	exact.c		segments in which nothing lies beyond what a digest lists
  *	close.c		directory and footer
  *	digest.c	digest records, retirement
  *	resume.c	the kernel's segments compared with the segments of the digest
@@ -469,6 +470,10 @@ bool core_segments_drained(const struct core *core);
 uint32_t core_follow(const struct core *core, uint32_t seglet);
 uint32_t core_seglets(const struct core *core, struct core_open *open,
 		      const struct lsmem_event *event, uint32_t from);
+
+/* core/exact.c */
+uint64_t core_exact(const struct core *core);
+bool core_exact_allows(struct core *core, uint64_t segment);
 
 static inline uint32_t core_number(const struct core *core, const struct core_segment *seg)
 {

@@ -41,6 +41,8 @@ bool litmus_torn_again(void);
 bool litmus_resumed_tail(void);
 bool litmus_places(void);
 bool litmus_lost_record(void);
+bool litmus_lost_spare(void);
+bool litmus_stopped(void);
 bool litmus_lost_length(void);
 bool litmus_lost_footer(void);
 bool litmus_lost_header(void);
