@@ -488,8 +488,6 @@ static inline uint64_t core_where(const struct core *core, const struct core_seg
 }
 
 /* core/close.c */
-void core_make_footer(const struct core *core, const struct core_segment *seg,
-		      const struct format_verify *sums, struct lsmem_segment_footer *footer);
 void core_closed(struct core *core, const struct lsmem_event *event);
 void core_closes_run(struct core *core);
 void core_close_done(struct core *core, struct core_op *op);

@@ -257,7 +257,9 @@ static int scan_open(struct recover *r, uint32_t nr)
 		r->result.torn++;
 		r->result.torn_bytes += behind.last - seg->cut;
 	}
-	if (behind.proven > seg->cut)
+	if (behind.proven <= seg->cut)
+		recover_close(r, seg);
+	else
 		recover_damage(r, "segment %llu (frame %u): bytes %u to %u were acknowledged and are lost",
 			       (unsigned long long)seg->item.segment, seg->frame, seg->cut, behind.proven);
 	return 0;
@@ -273,7 +275,9 @@ static int scan_sealed(struct recover *r, uint32_t nr)
 	 * perhaps superseded since.
 	 */
 	ret = scan_entries(r, nr, seg->item.length, false);
-	if (!ret && seg->cut != seg->item.length)
+	if (!ret && seg->cut == seg->item.length && seg->item.state == LSMEM_ITEM_SEALED)
+		recover_close(r, seg);
+	else if (!ret && seg->cut != seg->item.length)
 		recover_damage(r, "segment %llu (frame %u): bytes %u to %u are lost",
 			       (unsigned long long)seg->item.segment, seg->frame, seg->cut,
 			       seg->item.length);

@@ -735,6 +735,7 @@ const struct litmus litmus[] = {
 	{ "acknowledged bytes destroyed, a commit record follows", litmus_lost_record },
 	{ "acknowledged bytes destroyed in what was a spare", litmus_lost_spare },
 	{ "acknowledged bytes destroyed after a clean shutdown", litmus_stopped },
+	{ "a recovery closes what it cuts", litmus_closes },
 	{ "acknowledged bytes destroyed, the digest lists them", litmus_lost_length },
 	{ "acknowledged bytes destroyed, the segment has a footer", litmus_lost_footer },
 	{ "a segment's header destroyed", litmus_lost_header },

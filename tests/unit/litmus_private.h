@@ -43,6 +43,7 @@ bool litmus_places(void);
 bool litmus_lost_record(void);
 bool litmus_lost_spare(void);
 bool litmus_stopped(void);
+bool litmus_closes(void);
 bool litmus_lost_length(void);
 bool litmus_lost_footer(void);
 bool litmus_lost_header(void);

@@ -530,6 +530,32 @@ bool litmus_stopped(void)
 	return stopped_once(false) && stopped_once(true);
 }
 
+/* A recovery closes what it cuts: the next one reads no more of it than of any other closed segment. */
+bool litmus_closes(void)
+{
+	struct recover_result first = { 0 }, second = { 0 };
+	struct digest_item item = { 0 };
+	uint64_t segment;
+	struct sim *sim = damage_begin(3, &segment);
+	bool ok;
+
+	sim_cut(sim, DISK_CUT_DROP);
+	ok = !lit_recover(sim, false, false, &first) && first.open > 2 &&
+	     lit_frame(sim, segment, &item) && item.state == LSMEM_ITEM_CLOSED && item.length;
+	disk_cut(sim->disk, DISK_CUT_DROP);
+	ok = ok && !lit_recover(sim, false, false, &second) && !second.open && !second.sealed &&
+	     second.closed && second.objects == first.objects;
+	/* What was sealed would be cut there; of a closed segment the rest is used. */
+	disk_zero(sim->disk, lit_frame(sim, segment, NULL) + LSMEM_BLOCK);
+	ok = ok && lit_recover(sim, false, false, NULL) == -ENODATA && sim->last_damage[0] &&
+	     !lit_recover(sim, true, false, &second) && second.objects &&
+	     second.objects < first.objects;
+	if (!ok)
+		complain(sim, "closes");
+	sim_free(sim);
+	return ok;
+}
+
 bool litmus_lost_length(void)
 {
 	uint64_t segment;
