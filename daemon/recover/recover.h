@@ -196,6 +196,7 @@ struct recover_options {
  * @closed: of the listed segments, closed ones
  * @sealed: of the listed segments, sealed ones
  * @open: of the listed segments, open ones
+ * @whole: of @open, those that were read up to the ends of their frames
  * @objects: live objects
  * @tombstones: tombstones that must be kept
  * @entries: all entries that pass 1 found
@@ -208,7 +209,7 @@ struct recover_options {
  */
 struct recover_result {
 	uint64_t segments, dropped;
-	uint64_t closed, sealed, open;
+	uint64_t closed, sealed, open, whole;
 	uint64_t objects, tombstones, entries;
 	uint64_t live_bytes, read_bytes;
 	uint64_t torn, torn_bytes;
