@@ -207,6 +207,7 @@ void move_source_tick(struct move_source *source, uint64_t now_ns);
 bool move_source_ready(struct move_source *source, uint64_t revision, uint64_t digest);
 void move_source_owner(struct move_source *source, const char *host, uint64_t term);
 bool move_source_resume(struct move_source *source);
+void move_source_end(struct move_source *source, const char *why);
 bool move_source_close(struct move_source *source);
 
 /* ---- The target -------------------------------------------------------- */

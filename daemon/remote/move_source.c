@@ -436,6 +436,19 @@ bool move_source_resume(struct move_source *source)
 }
 
 /**
+ * move_source_end - end all connections; the move goes on without one, as @left says
+ * @source: in any phase
+ * @why: for the log
+ */
+void move_source_end(struct move_source *source, const char *why)
+{
+	struct move_peer *peer;
+
+	for (peer = source->peers; peer; peer = peer->next)
+		end(peer, why);
+}
+
+/**
  * move_source_close - let the memory go
  * @source: in any phase
  *
@@ -445,11 +458,8 @@ bool move_source_resume(struct move_source *source)
  */
 bool move_source_close(struct move_source *source)
 {
-	struct move_peer *peer;
-
 	set_phase(source, MOVE_CLOSED);
-	for (peer = source->peers; peer; peer = peer->next)
-		end(peer, "the move is over");
+	move_source_end(source, "the move is over");
 	return !source->chosen;
 }
 
