@@ -40,8 +40,10 @@ static int told_segments(struct recover *r, const struct recover_told *told, uin
 		bool is = told->segment(told->context, nr, seg->item.segment, seg->item.generation,
 					seg->item.length);
 
-		if (open && !is) {	/* the kernel had it for its next head */
+		/* The kernel had it for its next head; it may have told of it. */
+		if (open && (!is || !seg->item.length)) {
 			r->result.open++;
+			all += is;
 			continue;
 		}
 		all++;

@@ -164,7 +164,7 @@ static bool test_recovers(void)
 	return true;
 }
 
-/* What was told is refused, and nothing is changed: the backups have all. */
+/* A recovery refuses what was told, and has changed nothing: the backups have all. */
 static bool refused(struct sim *sim, int error)
 {
 	CHECK(sim_attempt(sim) == error && !sim->nr_damage);
@@ -172,6 +172,38 @@ static bool refused(struct sim *sim, int error)
 	CHECK(sim_start(sim, false) && tier_live(sim, DEAD));
 	sim_free(sim);
 	source.without = source.length = source.generation = 0;
+	return true;
+}
+
+/* The source has told of a head that is empty; but not of data in one. */
+static bool test_empty(void)
+{
+	uint32_t length, i;
+	struct sim *sim;
+
+	for (length = 0; length <= LSMEM_ALIGN; length += LSMEM_ALIGN) {
+		sim = begin(&one);
+		CHECK(ready(sim));
+		for (i = 0; i < MODEL_SEGMENTS && sim->model->segments[i].life != MODEL_HEAD; i++)
+			;
+		CHECK(i < MODEL_SEGMENTS && !sim->model->segments[i].committed);
+		ahead_begin_segment(&block.head, sim->model->segments[i].id, 1, length);
+		CHECK(!known_block(source.known, &block.head));
+		known_told(source.known, source.told.term, source.told.sequence, &source.told);
+		CHECK(length ? refused(sim, -ESTALE) : sim_start(sim, false) && goes_on(sim));
+	}
+	sim = begin(&one);	/* the digest has its length */
+	model_put(sim->model, 8, 2, 100);
+	sim_settle(sim);
+	core_tick(sim->core);
+	sim_issue(sim);
+	sim_settle(sim);
+	CHECK(ready(sim));
+	i = sim->model->heads[2] - 1;
+	ahead_begin_segment(&block.head, sim->model->segments[i].id, 1, sim->model->segments[i].committed);
+	CHECK(sim->model->segments[i].committed && !known_block(source.known, &block.head));
+	known_told(source.known, source.told.term, source.told.sequence, &source.told);
+	CHECK(refused(sim, -ESTALE));
 	return true;
 }
 
@@ -269,6 +301,7 @@ static bool test_settled(void)
 int main(void)
 {
 	tap_ok(test_recovers(), "a target recovers what it was told, and reads tombstones alone");
+	tap_ok(test_empty(), "a head without a byte may be told");
 	tap_ok(test_refuses(), "what was told counts only with its digest, and if all was told");
 	tap_ok(test_damaged(), "a damaged tombstone, and another replica");
 	tap_ok(test_settled(), "a core is settled when its digest says all");
