@@ -12,6 +12,8 @@
  *						host took the store; HOST is "-": not known. With stop, the claim ends then
  *	consent					"consent TERM REVISION", or "none"
  *	void TERM REVISION			"void", or "valid"
+ *	ask					"asked": which host has the store?
+ *	told					the answer, "TERM HOST[ here]", or "nothing yet"
  *	look UUID				the record in etcd: "NR TERM NAME:PATH:STATE ..", or
  *						"refused ERROR"
  *	take SECRET				"taken NR DOMAINS": put the backups of the last look
@@ -91,6 +93,22 @@ static void void_it(const char *line)
 	if (sscanf(line, "void %" SCNu64 " %" SCNd64, &given.term, &given.revision) != 2)
 		exit(2);
 	printf("%s\n", cluster_void(&cluster, &given) ? "void" : "valid");
+}
+
+static void tell_taken(void)
+{
+	struct cluster_taken taken;
+
+	if (cluster_looked(&cluster, &taken))
+		printf("%" PRIu64 " %s%s\n", taken.term, *taken.host ? taken.host : "-", taken.here ? " here" : "");
+	else
+		printf("nothing yet\n");
+}
+
+static void ask_taken(void)
+{
+	cluster_look(&cluster);
+	printf("asked\n");
 }
 
 static void look_at(const char *line)
@@ -195,6 +213,10 @@ int main(int argc, char **argv)
 			consent();
 		else if (!strncmp(line, "void ", 5))
 			void_it(line);
+		else if (!strncmp(line, "ask", 3))
+			ask_taken();
+		else if (!strncmp(line, "told", 4))
+			tell_taken();
 		else if (!strncmp(line, "look ", 5))
 			look_at(line);
 		else if (!strncmp(line, "take", 4))

@@ -606,6 +606,47 @@ def takers(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     way.shutdown()
 
 
+def lookers(tap: Tap, scratch: Path, etcd: Etcd) -> None:
+    """An owner, also a former one, asks which host has the store."""
+    store = str(uuid.uuid4())
+    a, b, c = (Owner(scratch, host, etcd.url) for host in "abc")
+
+    def learns(owner: Owner) -> str:
+        owner.say("ask")
+        until(lambda: owner.say("told") != "nothing yet")
+        return owner.say("told")
+
+    a.claim(store)
+    tap.same("asks: nothing was asked", a.say("told"), "nothing yet")
+    tap.same("asks: its own", learns(a), "1 a here")
+    before = a.say("consent")
+    tap.same("asks: still the owner, by the same key", [a.lost(), learns(a), a.say("consent")],
+             [False, "1 a here", before])
+    b.claim(store, 0, before)
+    tap.same("asks: another host has it, and the former owner has not noticed or has", learns(a), "2 b")
+    until(a.lost)
+    tap.same("asks: a former owner", learns(a), "2 b")
+    c.claim(store, 0, b.say("consent"))
+    tap.same("asks: a former owner, when a third host has it", learns(a), "3 c")
+    tap.same("asks: an answer stays until the next question", a.say("told"), "3 c")
+    etcd.ask("kv/put", key=f"/lsmem/stores/{store}/term", value="x")
+    a.say("ask")
+    until(lambda: "is no term" in a.said())
+    tap.same("asks: no term is no answer", a.say("told"), "nothing yet")
+    etcd.ask("kv/put", key=f"/lsmem/stores/{store}/term", value="9")
+    until(lambda: a.say("told") != "nothing yet")
+    tap.same("asks: a term that no known host took", a.say("told"), "9 -")
+    etcd.kill()
+    a.say("ask")
+    tap.same("asks: without etcd there is no answer", a.say("told"), "nothing yet")
+    etcd.start()
+    until(etcd.answers)
+    until(lambda: a.say("told") != "nothing yet")
+    tap.same("asks: etcd is back", a.say("told"), "9 -")
+    for program in (a, b, c):
+        tap.same("asks: ends", program.close(), 0)
+
+
 def outages(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
     """etcd is unreachable for a while, and for good."""
     b = Owner(scratch, "b", f"http://127.0.0.1:{free_port('127.0.0.1')}")
@@ -816,6 +857,7 @@ def main() -> int:
             members(tap, scratch, etcd)
             consents(tap, scratch, etcd)
             takers(tap, scratch, etcd)
+            lookers(tap, scratch, etcd)
             ends(tap, scratch, etcd)
             several(tap, scratch)
             for part in slow:
