@@ -183,8 +183,10 @@ static int look(struct cluster *c, struct seen *seen)
 		return err;
 	if (seen->owner.revision)
 		read_owner(seen);
-	if (!read_term(c, seen, &taken))
+	if (!read_term(c, seen, &taken)) {
+		c->taken = seen->taken;
 		return read_members(c, &members, seen->highest);
+	}
 	tell_no_term(c, seen);
 	return -EBADMSG;
 }
@@ -752,6 +754,26 @@ int cluster_open(struct cluster *cluster, const struct cluster_options *options)
 	return 0;
 }
 
+/**
+ * cluster_frozen - is the frozen store in this host's kernel the newest? (Documentation/migration.rst, rules 4 and 8)
+ * @taken: what etcd says
+ * @term: of the owner when the store was frozen, or what a claim of this host has read since (CURRENT)
+ *
+ * A claim of this host changes the term. So it gives the store the term before it, or drops it: the next daemon finds one
+ * that has the term, or the one before, which are both of this host if the later one is.
+ *
+ * Return: what is known.
+ */
+enum cluster_image cluster_frozen(const struct cluster_taken *taken, uint64_t term)
+{
+	/* The last: by a name that this host had before. */
+	if (!*taken->host || taken->term < term || (taken->term == term && !taken->here))
+		return CLUSTER_UNKNOWN;
+	if (taken->here)
+		return taken->term - term <= 1 ? CLUSTER_NEWEST : CLUSTER_PASSED;
+	return taken->term - term == 1 ? CLUSTER_FOLLOWED : CLUSTER_PASSED;
+}
+
 /* Give the ownership back: end the call under way, a second or so, and revoke the lease. */
 static void release(struct cluster *c)
 {
@@ -800,6 +822,7 @@ int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
 	snprintf(cluster->taken_key, sizeof(cluster->taken_key), KEYS "%s/taken", claim->uuid);
 	snprintf(cluster->members_key, sizeof(cluster->members_key), KEYS "%s/members", claim->uuid);
 	cluster->lease = 0;	/* of a claim that failed */
+	memset(&cluster->taken, 0, sizeof(cluster->taken));
 	err = keep_trying(cluster, claim, above);
 	if (err || claim->look)
 		return err;

@@ -85,6 +85,14 @@ struct cluster_taken {
 	bool here;
 };
 
+/* What etcd says of a frozen store in this host's kernel: cluster_frozen() */
+enum cluster_image {
+	CLUSTER_UNKNOWN,	/* not which host took the store */
+	CLUSTER_NEWEST,		/* that no other host took it: its bytes are the newest, and no host has its consent */
+	CLUSTER_FOLLOWED,	/* that another host took it next, which may read this memory */
+	CLUSTER_PASSED,		/* that a host took it later, and got it from another one */
+};
+
 /**
  * struct cluster_figures - figures for the status and the metrics
  * @host: this host's name in etcd; NULL: no cluster is configured
@@ -110,6 +118,7 @@ struct cluster_figures {
  * @taken_key: name of the key that tells which host took the term
  * @members_key: name of the key with the members
  * @term: of this daemon's ownership; 0: it owns no store
+ * @taken: which host took the store's term, as the last claim has read it last; @taken.term is 0 if none has
  * @known: etcd knew the store before, so former owners may be fenced. Otherwise the holder of its
  *	backups may be a daemon without a cluster
  * @lease: id of this daemon's lease; 0: none
@@ -141,6 +150,7 @@ struct cluster {
 	char owner[CLUSTER_KEY_BYTES], term_key[CLUSTER_KEY_BYTES];
 	char taken_key[CLUSTER_KEY_BYTES], members_key[CLUSTER_KEY_BYTES];
 	uint64_t term;
+	struct cluster_taken taken;
 	bool known;
 	int64_t lease;
 	atomic_int_least64_t revision;
@@ -185,6 +195,7 @@ struct cluster_claim {
 };
 
 int cluster_open(struct cluster *cluster, const struct cluster_options *options);
+enum cluster_image cluster_frozen(const struct cluster_taken *taken, uint64_t term);
 int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim);
 void cluster_members(struct cluster *cluster, const struct members *members);
 bool cluster_holds(const struct cluster *cluster);

@@ -194,7 +194,7 @@ static bool serve_again(struct source *s)
 
 static bool freeze(struct source *s)
 {
-	int ret = s->user->freeze(s);
+	int ret = s->user->freeze(s, &s->objects);
 
 	if (ret < 0)
 		return fail(s, ret == -EBUSY ? "a range of pages of the store is open" : "the store cannot be frozen");
@@ -224,7 +224,7 @@ static bool tell_rest(struct source *s)
 		return enter(s, SOURCE_DRAINS);
 	if (!s->user->consent(s, &revision))
 		return false;
-	(void)move_source_ready(&s->moves, revision, digest);
+	(void)move_source_ready(&s->moves, revision, digest, s->objects);
 	return enter(s, SOURCE_WAITS);
 }
 

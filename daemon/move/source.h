@@ -55,7 +55,8 @@ struct source;
  * @room: how many more messages can be sent now
  * @end: end a connection, then call source_gone()
  * @keys: let a target read the store's memory
- * @freeze: do LSMEM_REPL_FREEZE. Return: 1: frozen; 0: not yet; or a negative errno: this move fails
+ * @freeze: do LSMEM_REPL_FREEZE. Return: 1: frozen, and @objects is how many objects the store has; 0: not yet; or a
+ *	negative errno: this move fails
  * @thaw: do it with LSMEM_FREEZE_THAW. Return: 0 or a negative errno, which ends the daemon
  * @words: as in struct tell_user
  * @directory: read the listings of a segment from a backup, then call source_directory(). One at a time
@@ -72,7 +73,7 @@ struct source_user {
 	unsigned int (*room)(const struct move_peer *peer);
 	void (*end)(struct move_peer *peer, const char *why);
 	int (*keys)(struct move_peer *peer, struct move_keys *keys);
-	int (*freeze)(struct source *source);
+	int (*freeze)(struct source *source, uint64_t *objects);
 	int (*thaw)(struct source *source);
 	int (*words)(struct source *source, struct lsmem_words *words);
 	void (*directory)(struct source *source, uint64_t segment);
@@ -95,6 +96,7 @@ struct source_user {
  * @reader: the connection that reads blocks; NULL: none
  * @more: there may be a block
  * @stops: MOVE has come
+ * @objects: of the frozen store
  * @freezing: the kernel was asked to freeze the store
  * @reading: a directory is being read ..
  * @stale: .. for a connection that is gone
@@ -115,6 +117,7 @@ struct source {
 	int error;
 	struct tell tell;
 	struct move_peer *reader;
+	uint64_t objects;
 	bool more, stops, freezing;
 	bool reading, stale;
 	uint64_t wanted;

@@ -10,6 +10,8 @@
  *						"claimed TERM KNOWN", or "refused ERROR"
  *	found					"TERM HOST[ here];" for each time the last claim was told which
  *						host took the store; HOST is "-": not known. With stop, the claim ends then
+ *	frozen TERM				what that says of a store that is frozen with TERM, as the last claim has
+ *						read it last, also if it was refused
  *	consent					"consent TERM REVISION", or "none"
  *	void TERM REVISION			"void", or "valid"
  *	ask					"asked": which host has the store?
@@ -74,6 +76,19 @@ static void claim(const char *line)
 		printf("refused %s\n", strerrorname_np(-err));
 	else
 		printf("claimed %" PRIu64 " %d\n", cluster.term, cluster.known);
+}
+
+static void frozen(const char *line)
+{
+	static const char *const images[] = {
+		[CLUSTER_UNKNOWN] = "unknown", [CLUSTER_NEWEST] = "newest",
+		[CLUSTER_FOLLOWED] = "followed", [CLUSTER_PASSED] = "passed",
+	};
+	uint64_t term;
+
+	if (sscanf(line, "frozen %" SCNu64, &term) != 1)
+		exit(2);
+	printf("%s\n", images[cluster_frozen(&cluster.taken, term)]);
 }
 
 static void consent(void)
@@ -209,6 +224,8 @@ int main(int argc, char **argv)
 			claim(line);
 		else if (!strncmp(line, "found", 5))
 			printf("%s\n", found);
+		else if (!strncmp(line, "frozen ", 7))
+			frozen(line);
 		else if (!strncmp(line, "consent", 7))
 			consent();
 		else if (!strncmp(line, "void ", 5))

@@ -19,6 +19,7 @@
 #define TERM	7u
 #define REVISION	99u
 #define DIGEST	1234u
+#define OBJECTS	987u
 #define SECOND	1000000000ull
 
 extern const struct secret moves_key, moves_other_key;

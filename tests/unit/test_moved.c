@@ -218,10 +218,10 @@ static int do_words(struct source *source, struct lsmem_words *call)
 }
 
 /* Clients end what they have begun, the cleaner too; then each head with data is closed. */
-static int do_freeze(struct source *source)
+static int do_freeze(struct source *source, uint64_t *objects)
 {
 	struct model *m = life.sim->model;
-	uint32_t head;
+	uint32_t head, i;
 
 	(void)source;
 	life.asked = true;
@@ -232,6 +232,8 @@ static int do_freeze(struct source *source)
 		if (m->heads[head] && m->segments[m->heads[head] - 1].reserved && !model_roll(m, head))
 			return 0;
 	life.frozen = !m->pass.under_way;
+	for (*objects = i = 0; i < MODEL_HANDLES; i++)
+		*objects += m->handles[i].live;
 	return life.frozen;
 }
 
@@ -583,7 +585,7 @@ static bool arrives(bool loses)
 		}
 	}
 	sim_cut(sim, random_below(&sim->random, DISK_CUT_KINDS));
-	known_told(life.known, life.ready.term, life.ready.digest, &told);
+	known_told(life.known, life.ready.term, life.ready.digest, life.ready.objects, &told);
 	sim->told = &told;
 	sim->nr_damage = 0;
 	if (loses) {

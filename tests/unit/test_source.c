@@ -117,11 +117,12 @@ static void wrong(const char *what)
 
 /* ---- The source's daemon -------------------------------------------------------- */
 
-static int do_freeze(struct source *source)
+static int do_freeze(struct source *source, uint64_t *objects)
 {
 	struct kernel *k = &life.kernel;
 
 	(void)source;
+	*objects = 0;
 	if (k->busy) {
 		k->asked = k->frozen = false;
 		return -EBUSY;
@@ -138,6 +139,7 @@ static int do_freeze(struct source *source)
 		k->changed += random_below(&life.random, 3);
 	}
 	k->frozen = true;
+	*objects = OBJECTS;
 	return 1;
 }
 
@@ -243,8 +245,8 @@ static int do_keys(struct move_peer *peer, struct move_keys *keys)
 	if (moves->phase == MOVE_STOPS) {
 		if (k->changed || !tell_is_all(&life.source.tell))
 			wrong("READY, and not all was told");
-		if (moves->digest != k->digest || moves->revision != life.etcd.seen)
-			wrong("READY of another digest or revision");
+		if (moves->digest != k->digest || moves->revision != life.etcd.seen || moves->objects != OBJECTS)
+			wrong("READY of another digest or revision, or of other objects");
 		life.told += !world.keys_fail;
 	} else if (life.etcd.term <= TERM || strcmp(life.etcd.host, peer->session.hello.who)) {
 		/* what etcd has said may be of a time before that */
