@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "move/directory.h"
 #include "move/known.h"
-#include "move/listings.h"
 #include "move/source.h"
 #include "moves.h"
 #include "sim.h"
@@ -288,40 +288,25 @@ static void do_directory(struct source *source, uint64_t segment)
 	life.directory = segment;
 }
 
-/* Read a directory from any drive that has the segment. */
+/* Read a directory; some reads fail. */
 static void answer_directory(void)
 {
 	struct sim *sim = life.sim;
-	uint64_t id = life.directory;
-	struct lsmem_segment_header header;
-	struct digest_log log;
-	struct listings l = {
-		.super = core_super(sim->core, &log), .indices = life.store.indices, .segment = id, .closed = true,
+	struct directory d = {
+		.core = sim->core, .indices = life.store.indices, .listings = life.listings,
+		.bytes = aligned_alloc(LSMEM_BLOCK, LSMEM_SEGMENT_BYTES),
 	};
-	uint32_t drive, frame, from, to, i;
-	uint8_t *bytes = malloc(LSMEM_SEGMENT_BYTES);
-	int nr = -ENOENT;
+	uint32_t nr = 0;
+	int ret = directory_begin(&d, life.directory);
 
 	life.directory = 0;
-	for (i = 0; i < MODEL_SEGMENTS; i++)
-		if (sim->model->segments[i].life && sim->model->segments[i].id == id) {
-			l.generation = sim->model->segments[i].generation;
-			l.length = sim->model->segments[i].committed;
-		}
-	listings_range(&l, &from, &to);
-	for (drive = 0; l.generation && drive < sim->options.backups; drive++)
-		for (frame = 0; nr < 0 && frame < sim->options.frames; frame++) {
-			uint64_t at = drive * sim->span + sim->frames_start + (uint64_t)frame * LSMEM_SEGMENT_BYTES;
-
-			disk_read(sim->disk, at, &header, sizeof(header));
-			if (__le64_to_cpu(header.segment) != id)
-				continue;
-			disk_read(sim->disk, at + from, bytes, to - from);
-			nr = listings_make(&l, bytes, life.listings);
-		}
-	free(bytes);
-	count.directories += nr > 0;
-	source_directory(&life.source, life.listings, nr > 0 ? (uint32_t)nr : 0, nr < 0 ? -ENOENT : 0);
+	while (ret > 0) {
+		disk_read(sim->disk, sim->drive[d.backup] * sim->span + d.offset, d.bytes, d.length);
+		ret = directory_read(&d, sim->options.backups > 1 && d.tried < 4 && chance(20) ? -EIO : 0, &nr);
+	}
+	free(d.bytes);
+	count.directories += !ret;
+	source_directory(&life.source, life.listings, nr, ret);
 }
 
 static bool do_holds(struct source *source)
