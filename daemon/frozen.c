@@ -5,7 +5,7 @@
  * Another host may have taken the store since: only etcd says so (cluster_frozen()). Before a claim's transaction, which
  * changes the term, the store that is the newest gets the term that etcd has, and any other one is dropped: it is durable,
  * and is recovered from its backups (CURRENT, NAMED, DROP_FIRST). The transaction makes void what the former daemon
- * has consented to. The store is thawed when this daemon is the owner, and its digests were checked.
+ * has consented to. The store is thawed when this daemon is the owner, and has found that store and backups belong together.
  *
  * If another host owns the store, the memory stays as it is while that host may read it. It may if its term is the one
  * after that of the frozen store; the kernel does not know to which host its daemon has said READY. A host with a later
@@ -158,9 +158,10 @@ int frozen_check(const struct lsmemd *d)
 
 /**
  * frozen_thaw - serve clients of the store again
- * @d: the daemon; it owns the store, and can serve it
+ * @d: the daemon; it has claimed the store, whose backups belong to it
  *
- * Return: STATUS_OK, also if the store is not frozen, or STATUS_ERROR, which is logged.
+ * Return: 0, also if the store is not frozen; -ESTALE: the daemon may not own the store any more; or another negative errno
+ * of kernel_thaw(), which is logged.
  */
 int frozen_thaw(struct lsmemd *d)
 {
@@ -168,13 +169,15 @@ int frozen_thaw(struct lsmemd *d)
 	int err;
 
 	if (!d->kernel.frozen)
-		return STATUS_OK;
+		return 0;
+	if (!cluster_holds(&d->cluster))
+		return -ESTALE;
 	err = kernel_thaw(&d->kernel, d->cluster.term);
 	if (err) {
 		log_err("%s: is frozen, and cannot be thawed: %s", d->kernel.name, strerror(-err));
-		return STATUS_ERROR;
+		return err;
 	}
 	log_notice("%s: was frozen, and no other host took the store since term %" PRIu64 ": thawed, term %" PRIu64,
 		   d->kernel.name, term, d->cluster.term);
-	return STATUS_OK;
+	return 0;
 }

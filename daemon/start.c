@@ -449,7 +449,7 @@ static int activate(struct lsmemd *d, const struct recover_activation *activatio
 	if (!owned(d, "nothing was activated"))
 		return STATUS_OWNER;
 	if (d->kernel.state == LSMEM_STATE_ACTIVE)
-		return frozen_thaw(d);
+		return STATUS_OK;
 	memset(&activate, 0, sizeof(activate));
 	if (d->config.store.cold)
 		activate.flags |= LSMEM_ACTIVATE_COLD;

@@ -30,7 +30,8 @@ serves_it()
 	ok "$1: what was acknowledged is there" eval 'holds a 1 && holds b 2'
 	ok "$1: takes writes" put c 3
 }
-# taken HOST: another host took the store, and its lease is over.  has_it HOST: is alive
+# taken HOST: another host took the store, and its lease is over.  has_it HOST: has it, and renews its
+# lease until lost
 taken()
 {
 	local term=$(($(has term) + 1))
@@ -43,7 +44,10 @@ has_it()
 	lease_id=$(post lease/grant '{"TTL":"600"}' | sed -n 's/.*"ID":"\([0-9]*\)".*/\1/p')
 	ok "$name: etcd says: $1 has it, term $term" \
 		tell_etcd owner "$(owner_text "$1" "$term")" term "$term" taken "$(owner_text "$1" "$term")"
+	while post lease/keepalive "{\"ID\":\"$lease_id\"}" >"$scratch/renewed"; do sleep 0.5; done &
+	renews=$!
 }
+lost() { kill "$renews"; wait "$renews" 2>/dev/null; }
 
 ip link set lo up
 ok 'etcd starts' etcd_start
@@ -82,10 +86,12 @@ name='another host has it'
 frozen "$name" 7
 has_it b
 refuses "$name" 4 'host b took the store, term 8: stays frozen'
+lost
 is "$name: kept" "$(cat /sys/class/lsmem/$store/frozen)" 1
 name='a third host has it'
 has_it c
 refuses "$name" 4 'host c took the store, term 9: dropped'
+lost
 is "$name: is gone" "$(ls /sys/class/lsmem)" ''
 ok "$name: gives it back" tell_etcd owner -
 mark
