@@ -376,6 +376,9 @@ static void begin(struct serve *s)
 	s->resumed = true;
 	if (s->stopping)
 		return;
+	s->error = frozen_thaw(d);
+	if (s->error)
+		return;
 	d->status.state = "active";
 	own_tell(d);
 	dump(s);

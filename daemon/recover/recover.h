@@ -157,13 +157,15 @@ struct recover_geometry {
  * @term: of the digest that it named
  * @sequence: of this digest; it must be the newest one
  * @segments: how many segments were told, and are not gone
+ * @objects: how many objects count of all that was told ..
+ * @expected: .. and how many the source has
  * @segment: was this segment told, with this generation and log data of @length bytes?  @nr: its number from now on
  * @listing: what counts for an index. Return: false: nothing does; else @listing, exact but for its place in a block of
  *	LSMEM_BLOCK bytes, and the number @nr of its segment, for which @segment was called
  */
 struct recover_told {
 	void *context;
-	uint64_t term, sequence;
+	uint64_t term, sequence, objects, expected;
 	uint32_t segments;
 	bool (*segment)(void *context, uint32_t nr, uint64_t segment, uint32_t generation, uint32_t length);
 	bool (*listing)(void *context, uint64_t index, struct lsmem_directory_entry *listing, uint32_t *nr);
