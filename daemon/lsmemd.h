@@ -7,6 +7,7 @@
  *	open.c		opens the backups and holds them
  *	start.c		finds the store, and recovers, resumes or formats it
  *	store.c		creates the store in the kernel, or attaches to it
+ *	frozen.c	.. which a former daemon has frozen: keeps it, drops it, thaws it
  *	expect.c	compares the store with the one that was served before (record.c)
  *	restore.c	I/O for recover/
  *	serve.c		the steady state (core/), until a signal or a failure; see serve.h
@@ -114,6 +115,7 @@ enum open_mode {
  * @http: the server of the metrics
  * @kernel: the store in memory
  * @control: the module's control device; -1: not open
+ * @newest: the store in the kernel is frozen, and etcd says that no other host took it (frozen.c)
  * @created: this start has created the store, and the store holds nothing yet: if the start fails,
  *	it destroys the store
  * @recovery_ns: when the recovery began, by clock_now_ns()
@@ -144,6 +146,7 @@ struct lsmemd {
 	struct http http;
 	struct kernel kernel;
 	int control;
+	bool newest;
 	bool created;
 	uint64_t recovery_ns;
 	bool unconnected;
@@ -161,6 +164,11 @@ int own_open(struct lsmemd *d);
 int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES]);
 void own_tell(struct lsmemd *d);
 bool owned(struct lsmemd *d, const char *doing);
+
+int frozen_claim(struct lsmemd *d, const struct cluster_taken *taken);
+void frozen_lost(struct lsmemd *d);
+int frozen_check(const struct lsmemd *d);
+int frozen_thaw(struct lsmemd *d);
 
 int expect_open(struct lsmemd *d);
 void expect_missing(const struct lsmemd *d);

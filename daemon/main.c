@@ -206,7 +206,7 @@ static void undo(struct lsmemd *d)
 	kernel_detach(&d->kernel);
 	if (!d->created)
 		return;
-	err = kernel_destroy(d->control, name);
+	err = kernel_destroy(d->control, name, false);
 	if (err)
 		log_warn("%s: created by this start, cannot be destroyed: %s", name, strerror(-err));
 }

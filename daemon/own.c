@@ -28,11 +28,17 @@ static int claim_progress(const char *what, uint64_t done, uint64_t all)
 	return claiming->signals.stop ? -ECANCELED : 0;
 }
 
-/* Only logged: the store in memory has no term to compare with, and is checked against the digests. */
+/*
+ * A frozen store is kept or dropped. Of another one it is only logged: it has no term to compare with, and is checked
+ * against the digests.
+ */
 static int claim_found(const struct cluster_taken *taken)
 {
 	char name[LSMEM_NAME_BYTES];
+	int err = frozen_claim(claiming, taken);
 
+	if (err)
+		return err;
 	if (*taken->host && !taken->here && !kernel_find(claiming->status.uuid, name))
 		log_notice("%s: is in memory here, but host %s was the last one that took the store, term %" PRIu64,
 			   name, taken->host, taken->term);
@@ -62,6 +68,8 @@ static int claimed(int err)
 	case -EHOSTUNREACH:
 	case -EBADMSG:
 		return STATUS_OWNER;
+	case -EREMCHG:
+		return STATUS_REFUSED;
 	default:
 		return STATUS_ERROR;
 	}
@@ -216,6 +224,8 @@ int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 		return STATUS_REFUSED;
 	}
 	err = cluster_claim(&d->cluster, &claim);
+	if (err == -EBUSY)
+		frozen_lost(d);
 	if (!err && d->cluster.term != term)
 		compare(d);
 	return claimed(err);

@@ -376,6 +376,9 @@ static void begin(struct serve *s)
 	s->resumed = true;
 	if (s->stopping)
 		return;
+	s->error = frozen_thaw(d);
+	if (s->error)
+		return;
 	d->status.state = "active";
 	own_tell(d);
 	dump(s);
@@ -502,9 +505,12 @@ int serve(struct lsmemd *d)
 				begin(s);
 			if (!is_ours(s))
 				break;
-			more = take_events(s);
+			/* First what callers wait for. What they have written by then is taken
+			 * in the same round, without another poll.
+			 */
+			more = give_acks(s);
+			more |= take_events(s);
 			more |= start_requests(s);
-			more |= give_acks(s);
 			more |= serve_fetch(s);
 			more |= serve_mend(s);
 			progress |= more;

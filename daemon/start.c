@@ -219,9 +219,9 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 
 static void tell_result(struct lsmemd *d, const struct recover_result *result, uint64_t ns)
 {
-	log_notice("%s: recovered %" PRIu64 " objects, %" PRIu64 " MiB live, from %" PRIu64 " segments (%" PRIu64 " MiB read) in %" PRIu64 ".%03" PRIu64 " s; %" PRIu64 " losses",
+	log_notice("%s: recovered %" PRIu64 " objects, %" PRIu64 " MiB live, from %" PRIu64 " segments (%" PRIu64 " MiB read, %" PRIu64 " of %" PRIu64 " open ones to the end) in %" PRIu64 ".%03" PRIu64 " s; %" PRIu64 " losses",
 		   d->where, result->objects, result->live_bytes >> 20, result->segments,
-		   result->read_bytes >> 20, ns / 1000000000u, ns / 1000000u % 1000u,
+		   result->read_bytes >> 20, result->whole, result->open, ns / 1000000000u, ns / 1000000u % 1000u,
 		   result->losses);
 }
 

@@ -153,9 +153,6 @@ static int attach_failed(struct lsmemd *d, const char *name, bool full, int err)
 	case -EOPNOTSUPP:
 		log_err("%s: is volatile: it has no use for a daemon", name);
 		return STATUS_REFUSED;
-	case -EREMCHG:
-		log_err("%s: is frozen, so that another host can take it over: this lsmemd does not thaw it", name);
-		return STATUS_REFUSED;
 	default:
 		log_err("%s: cannot be attached: %s", name, strerror(-err));
 		return STATUS_ERROR;
@@ -198,6 +195,9 @@ int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_s
 	}
 	if (err)
 		return attach_failed(d, name, super, err);
+	status = frozen_check(d);
+	if (status)
+		return status;
 	if (super && (d->kernel.kind != le32toh(super->kind) ||
 		      d->kernel.bytes != le64toh(super->store_bytes) ||
 		      d->kernel.capacity != le64toh(super->capacity) ||

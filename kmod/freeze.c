@@ -15,6 +15,9 @@
  *
  * Ranges of pages must be closed: the stores of a process to a mapped page are no calls.
  *
+ * The objects are counted by their words when no call can change one any more: handles.used also has indices that are
+ * BUSY, as that of an ALLOC which waits for the thaw.
+ *
  * Locks: attachment->mutex.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -24,6 +27,7 @@
 #include "buffer.h"
 #include "clean.h"
 #include "freeze.h"
+#include "handle.h"
 #include "log.h"
 #include "snapshot.h"
 #include "space.h"
@@ -83,7 +87,8 @@ long lsmem_freeze(struct lsmem_store *store, struct lsmem_freeze *freeze)
 	bool thaw = freeze->flags & LSMEM_FREEZE_THAW;
 	int ret = 0;
 
-	if (freeze->flags & ~LSMEM_FREEZE_THAW || freeze->frozen || freeze->reserved || (!freeze->term && !thaw))
+	if (freeze->flags & ~LSMEM_FREEZE_THAW || freeze->frozen || freeze->reserved || freeze->objects ||
+	    (!freeze->term && !thaw))
 		return -EINVAL;
 	if (!lsmem_store_active(store))
 		return -EAGAIN;
@@ -94,6 +99,9 @@ long lsmem_freeze(struct lsmem_store *store, struct lsmem_freeze *freeze)
 	if (ret)
 		return ret;
 	store->repl.term = freeze->term;
-	freeze->frozen = !thaw && lsmem_freeze_reached(store);
-	return 0;
+	if (thaw || !lsmem_freeze_reached(store))
+		return 0;
+	ret = lsmem_handles_count(store, &freeze->objects);
+	freeze->frozen = !ret;
+	return ret;
 }

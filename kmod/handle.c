@@ -42,6 +42,7 @@
 
 #define LSMEM_GENERATIONS_AHEAD	(1u << 20)	/* 2^28 / 2^20 recoveries use an index up */
 #define LSMEM_GENERATIONS_SHARE	64	/* 1/64 of the table can be cycled for ever */
+#define LSMEM_COUNT_STEP	4096u	/* words of lsmem_handles_count() between two looks for signals */
 
 /**
  * lsmem_handles_init - make a store's handle table
@@ -253,6 +254,32 @@ int lsmem_handle_missing(const struct lsmem_store *store, u64 handle, u32 genera
 	u32 wanted = lsmem_handle_generation(handle);
 
 	return wanted > generation && wanted > store->handles.floor ? -ENOENT : -ESTALE;
+}
+
+/**
+ * lsmem_handles_count - how many objects does a store have?
+ * @store: frozen (freeze.c), so that none comes and none goes; a word may become COLD, or LIVE again, meanwhile
+ * @objects: out; 0 after an error
+ *
+ * Context: sleeps; reads the whole table.  Return: 0, or -EINTR: a fatal signal.
+ */
+int lsmem_handles_count(const struct lsmem_store *store, u64 *objects)
+{
+	u64 index, nr = 0;
+	u32 state;
+
+	*objects = 0;
+	for (index = 0; index < store->handles.nr; index++) {
+		if (index % LSMEM_COUNT_STEP == 0) {
+			if (fatal_signal_pending(current))
+				return -EINTR;
+			cond_resched();
+		}
+		state = lsmem_word_state(READ_ONCE(store->handles.table[index].word));
+		nr += state == LSMEM_WORD_LIVE || state == LSMEM_WORD_COLD;
+	}
+	*objects = nr;
+	return 0;
 }
 
 /**

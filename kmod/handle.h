@@ -299,6 +299,7 @@ int lsmem_handle_alloc(struct lsmem_store *store, u64 *handle);
 int lsmem_handle_reserved(struct lsmem_store *store, u64 index, u64 *handle);
 void lsmem_handle_free(struct lsmem_store *store, u64 handle);
 int lsmem_handle_find(struct lsmem_store *store, u64 handle, struct lsmem_handle **found);
+int lsmem_handles_count(const struct lsmem_store *store, u64 *objects);
 int lsmem_handle_missing(const struct lsmem_store *store, u64 handle, u32 generation);
 u64 lsmem_handle_version(struct lsmem_store *store, u64 last);
 void lsmem_version_ahead(struct lsmem_handles *handles, u64 version);

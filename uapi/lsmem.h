@@ -1355,6 +1355,8 @@ struct lsmem_near {
  * @frozen: in: 0; out: 1: nothing is under way that changes the log, and all that is committed is in closed
  *	segments; 0: not yet, or the store is thawed
  * @reserved: 0
+ * @objects: in: 0; out: with @frozen 1: how many objects the store has, in memory or on the backups, as its handle table
+ *	says; of a disk: blocks.  A structure without this field is not told
  *
  * From the first call on no client changes the store, or reads what another host may have changed since: its calls
  * wait for a thaw, as long as for space, and then fail with EREMCHG; bios of a disk wait, at most flush_ms after
@@ -1364,8 +1366,11 @@ struct lsmem_near {
  *
  * A store that is frozen stays so when the daemon detaches.  It can be destroyed.
  *
+ * @objects is what LSMEM_REPL_WORDS has to list: it follows from no header in memory, so a header that damage has made
+ * another's is noticed by it.  Each call that says @frozen counts anew, through the whole table.
+ *
  * EAGAIN: the store is not active.  EBUSY: a range of pages is open, or still written after its last close; the
- * store is not frozen.
+ * store is not frozen.  EINTR: a fatal signal while the objects were counted; the store is frozen.
  */
 struct lsmem_freeze {
 	__u32 size;
@@ -1373,6 +1378,7 @@ struct lsmem_freeze {
 	__u64 term;
 	__u32 frozen;
 	__u32 reserved;
+	__u64 objects;
 };
 
 #define LSMEM_FREEZE_SIZE_VER0	24

@@ -620,6 +620,9 @@ struct lsmem_super {
  *	0: none.  All 0: there is a single backup
  * @domains: failure domain of each member, from 1 on; 0: the member is one by itself
  * @set_generation: raised when @members or @domains change
+ * @pad: 0
+ * @exact: of segments with this id or a higher one no log data were written beyond the @length of
+ *	their items, and none will be before the next record is durable; 0: not known
  * @reserved: 0
  */
 struct lsmem_digest {
@@ -638,7 +641,9 @@ struct lsmem_digest {
 	__le32 members[LSMEM_MEMBERS];
 	__u8 domains[LSMEM_MEMBERS];
 	__le32 set_generation;
-	__u8 reserved[28];
+	__le32 pad;
+	__le64 exact;
+	__u8 reserved[16];
 };
 
 #define LSMEM_ITEM_OPEN		1u	/* listed, may still grow */

@@ -49,6 +49,8 @@ RULE_ENTRY(EXTEND_RECEIVED, "2: a replica of an open segment counts without the 
 RULE_ENTRY(RECEIVED_APART, "2: bytes in the memory of a backup's host count as durable")
 RULE_ENTRY(LONGEST, "2: recovery takes the first replica of an open segment")
 RULE_ENTRY(GROUP_WHOLE, "21: recovery takes part of a group")
+RULE_ENTRY(CUT_FLUSH, "15: recovery lists a segment as closed before its directory is durable")
+RULE_ENTRY(EXACT, "23: written beyond a length that a digest calls exact")
 RULE_ENTRY(BURY, "13: older versions of what is lost come back when the damaged segment is cleaned")
 
 /* Rules of the model of the kernel in tests/unit: */

@@ -143,10 +143,30 @@ static int read_members(struct cluster *c, const struct etcd_value *value, uint6
 	return -EBADMSG;
 }
 
+/* Parse the term, and which host took it. Return: 0 also if there is none; -EBADMSG: it is none. */
+static int read_term(const struct cluster *c, struct seen *seen, const struct etcd_value *taken)
+{
+	char *end;
+
+	if (!seen->term.revision)
+		return 0;
+	errno = 0;
+	seen->highest = strtoull(seen->term.text, &end, 10);
+	if (errno || *end || !seen->highest || seen->highest >= TERM_MAX)
+		return -EBADMSG;
+	read_taken(c, seen, taken);
+	return 0;
+}
+
+static void tell_no_term(const struct cluster *c, const struct seen *seen)
+{
+	log_err("etcd: %s: \"%.32s\" is no term, and was not written by lsmemd; correct it with etcdctl put",
+		c->term_key, seen->term.text);
+}
+
 static int look(struct cluster *c, struct seen *seen)
 {
 	struct etcd_value members, taken;
-	char *end;
 	int err;
 
 	memset(seen, 0, sizeof(*seen));
@@ -163,16 +183,11 @@ static int look(struct cluster *c, struct seen *seen)
 		return err;
 	if (seen->owner.revision)
 		read_owner(seen);
-	if (!seen->term.revision)
-		return read_members(c, &members, 0);
-	errno = 0;
-	seen->highest = strtoull(seen->term.text, &end, 10);
-	if (!errno && !*end && seen->highest && seen->highest < TERM_MAX) {
-		read_taken(c, seen, &taken);
+	if (!read_term(c, seen, &taken)) {
+		c->taken = seen->taken;
 		return read_members(c, &members, seen->highest);
 	}
-	log_err("etcd: %s: \"%.32s\" is no term, and was not written by lsmemd; correct it with etcdctl put",
-		c->term_key, seen->term.text);
+	tell_no_term(c, seen);
 	return -EBADMSG;
 }
 
@@ -431,6 +446,34 @@ static void void_consent(struct cluster *c)
 	atomic_fetch_add(&c->failures, err == -EHOSTUNREACH);
 }
 
+/* Read which host has the store; until it is known, the next round reads again. */
+static void look_up(struct cluster *c)
+{
+	struct seen seen = { .seconds = 0 };
+	struct etcd_value taken;
+	int err;
+
+	atomic_store(&c->look_wanted, false);
+	err = etcd_get(&c->etcd, c->term_key, &seen.term);
+	/* After the term, as in look(). */
+	if (!err)
+		err = etcd_get(&c->etcd, c->taken_key, &taken);
+	atomic_fetch_add(&c->failures, err == -EHOSTUNREACH);
+	if (!err)
+		err = read_term(c, &seen, &taken);
+	if (err == -EBADMSG && c->look_failed != err)
+		tell_no_term(c, &seen);
+	c->look_failed = err;
+	if (err) {
+		atomic_store(&c->look_wanted, true);
+		return;
+	}
+	pthread_mutex_lock(&c->lock);
+	c->seen = seen.taken;
+	c->looked = true;
+	pthread_mutex_unlock(&c->lock);
+}
+
 static bool same(const struct members *a, const struct members *b)
 {
 	return a->term == b->term && a->nr == b->nr &&
@@ -493,9 +536,20 @@ static void *keep(void *context)
 		err = renew(c);
 		atomic_store(&c->failing, err);
 		atomic_fetch_add(&c->failures, err == -EHOSTUNREACH);
+		if (atomic_load(&c->look_wanted))
+			look_up(c);
 	}
 	atomic_store(&c->until_ns, 0);
-	return NULL;
+	/* A former owner. */
+	for (;;) {
+		clock_gettime(CLOCK_MONOTONIC, &next);
+		next.tv_sec++;
+		if (!sem_clockwait(&c->wake, CLOCK_MONOTONIC, &next) &&
+		    atomic_load(&c->etcd.stop))
+			return NULL;
+		if (atomic_load(&c->look_wanted))
+			look_up(c);
+	}
 }
 
 /**
@@ -567,6 +621,43 @@ bool cluster_void(struct cluster *cluster, const struct cluster_consent *consent
 	if (!atomic_exchange(&cluster->void_wanted, true))
 		sem_post(&cluster->wake);
 	return false;
+}
+
+/**
+ * cluster_look - ask which host has the store
+ * @cluster: has owned the store, and may not own it any more
+ *
+ * Does not wait: the thread reads etcd, until it has an answer, also when the ownership is over. Until cluster_looked() has
+ * been true do not ask again: the answer could be older than the question.
+ *
+ * Context: the main thread.
+ */
+void cluster_look(struct cluster *cluster)
+{
+	pthread_mutex_lock(&cluster->lock);
+	cluster->looked = false;
+	pthread_mutex_unlock(&cluster->lock);
+	atomic_store(&cluster->look_wanted, true);
+	sem_post(&cluster->wake);
+}
+
+/**
+ * cluster_looked - which host has the store?
+ * @cluster: open
+ * @taken: out, if etcd has answered: which host took the term that the store had then
+ *
+ * Context: the main thread; takes @cluster->lock.
+ * Return: true: etcd has answered the last cluster_look(); false: not yet.
+ */
+bool cluster_looked(struct cluster *cluster, struct cluster_taken *taken)
+{
+	bool looked;
+
+	pthread_mutex_lock(&cluster->lock);
+	looked = cluster->looked;
+	*taken = cluster->seen;
+	pthread_mutex_unlock(&cluster->lock);
+	return looked;
 }
 
 /**
@@ -663,6 +754,26 @@ int cluster_open(struct cluster *cluster, const struct cluster_options *options)
 	return 0;
 }
 
+/**
+ * cluster_frozen - is the frozen store in this host's kernel the newest? (Documentation/migration.rst, rules 4 and 8)
+ * @taken: what etcd says
+ * @term: of the owner when the store was frozen, or what a claim of this host has read since (CURRENT)
+ *
+ * A claim of this host changes the term. So it gives the store the term before it, or drops it: the next daemon finds one
+ * that has the term, or the one before, which are both of this host if the later one is.
+ *
+ * Return: what is known.
+ */
+enum cluster_image cluster_frozen(const struct cluster_taken *taken, uint64_t term)
+{
+	/* The last: by a name that this host had before. */
+	if (!*taken->host || taken->term < term || (taken->term == term && !taken->here))
+		return CLUSTER_UNKNOWN;
+	if (taken->here)
+		return taken->term - term <= 1 ? CLUSTER_NEWEST : CLUSTER_PASSED;
+	return taken->term - term == 1 ? CLUSTER_FOLLOWED : CLUSTER_PASSED;
+}
+
 /* Give the ownership back: end the call under way, a second or so, and revoke the lease. */
 static void release(struct cluster *c)
 {
@@ -711,6 +822,7 @@ int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
 	snprintf(cluster->taken_key, sizeof(cluster->taken_key), KEYS "%s/taken", claim->uuid);
 	snprintf(cluster->members_key, sizeof(cluster->members_key), KEYS "%s/members", claim->uuid);
 	cluster->lease = 0;	/* of a claim that failed */
+	memset(&cluster->taken, 0, sizeof(cluster->taken));
 	err = keep_trying(cluster, claim, above);
 	if (err || claim->look)
 		return err;

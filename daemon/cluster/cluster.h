@@ -30,8 +30,11 @@
  * attached to its lease and the term is its own. A failed write is repeated after each renewal;
  * nothing waits for it or depends on it.
  *
- * A thread renews the lease and writes the members. The daemon waits for this thread only when it
- * gives the ownership back.
+ * A former owner may keep memory for the host that has the store now. It goes on asking which host that is, until it is
+ * told to stop: cluster_look().
+ *
+ * A thread renews the lease, writes the members, and reads which host has the store. The daemon waits for this thread only
+ * when it gives the ownership back.
  */
 #ifndef LSMEMD_CLUSTER_H
 #define LSMEMD_CLUSTER_H
@@ -82,6 +85,14 @@ struct cluster_taken {
 	bool here;
 };
 
+/* What etcd says of a frozen store in this host's kernel: cluster_frozen() */
+enum cluster_image {
+	CLUSTER_UNKNOWN,	/* not which host took the store */
+	CLUSTER_NEWEST,		/* that no other host took it: its bytes are the newest, and no host has its consent */
+	CLUSTER_FOLLOWED,	/* that another host took it next, which may read this memory */
+	CLUSTER_PASSED,		/* that a host took it later, and got it from another one */
+};
+
 /**
  * struct cluster_figures - figures for the status and the metrics
  * @host: this host's name in etcd; NULL: no cluster is configured
@@ -107,25 +118,30 @@ struct cluster_figures {
  * @taken_key: name of the key that tells which host took the term
  * @members_key: name of the key with the members
  * @term: of this daemon's ownership; 0: it owns no store
+ * @taken: which host took the store's term, as the last claim has read it last; @taken.term is 0 if none has
  * @known: etcd knew the store before, so former owners may be fenced. Otherwise the holder of its
  *	backups may be a daemon without a cluster
  * @lease: id of this daemon's lease; 0: none
  * @revision: of the owner's key, when it was last seen to be ours; 0: not known
  * @void_wanted: the thread is to write the owner's key again, so that its revision changes
+ * @look_wanted: the thread is to read which host has the store
  * @seconds: length of the lease, the shortest that etcd has granted
  * @asked_ns: when the daemon asked for the lease, by CLOCK_BOOTTIME
- * @thread: renews the lease and writes the members until @etcd is stopped
+ * @thread: renews the lease and writes the members, and reads which host has the store, until @etcd is stopped
  * @wake: posted when the thread has something to do
  * @until_ns: the daemon owns the store until then, by CLOCK_BOOTTIME
  * @failures: calls without an answer
  * @failing: the last renewal failed
  * @told: the last @failing that was logged
- * @lock: protects @why and @wanted
+ * @lock: protects @why, @wanted, @looked and @seen
  * @why: why the last renewal failed
+ * @looked: @seen answers the last cluster_look()
+ * @seen: which host has the store
  * @members: as they were in etcd when the store was claimed
  * @wanted: the members that etcd should have
  * @stale: etcd does not have @wanted yet
  * @members_failed: error of the last attempt to write the members, a negative errno; the thread's
+ * @look_failed: error of the last attempt to read which host has the store; likewise
  */
 struct cluster {
 	const struct cluster_options *options;
@@ -134,10 +150,11 @@ struct cluster {
 	char owner[CLUSTER_KEY_BYTES], term_key[CLUSTER_KEY_BYTES];
 	char taken_key[CLUSTER_KEY_BYTES], members_key[CLUSTER_KEY_BYTES];
 	uint64_t term;
+	struct cluster_taken taken;
 	bool known;
 	int64_t lease;
 	atomic_int_least64_t revision;
-	atomic_bool void_wanted;
+	atomic_bool void_wanted, look_wanted;
 	unsigned int seconds;
 	uint64_t asked_ns;
 	pthread_t thread;
@@ -147,9 +164,11 @@ struct cluster {
 	bool told;
 	pthread_mutex_t lock;
 	char why[ETCD_WHY_BYTES];
+	bool looked;
+	struct cluster_taken seen;
 	struct members members, wanted;
 	atomic_bool stale;
-	int members_failed;
+	int members_failed, look_failed;
 };
 
 /**
@@ -176,11 +195,14 @@ struct cluster_claim {
 };
 
 int cluster_open(struct cluster *cluster, const struct cluster_options *options);
+enum cluster_image cluster_frozen(const struct cluster_taken *taken, uint64_t term);
 int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim);
 void cluster_members(struct cluster *cluster, const struct members *members);
 bool cluster_holds(const struct cluster *cluster);
 bool cluster_consent(const struct cluster *cluster, struct cluster_consent *consent);
 bool cluster_void(struct cluster *cluster, const struct cluster_consent *consent);
+void cluster_look(struct cluster *cluster);
+bool cluster_looked(struct cluster *cluster, struct cluster_taken *taken);
 void cluster_tell(const struct cluster *cluster, struct cluster_figures *figures);
 void cluster_tick(struct cluster *cluster);
 void cluster_why(struct cluster *cluster, char *text, size_t room);

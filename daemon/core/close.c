@@ -98,28 +98,6 @@ static bool core_walk_step(struct core *core, const struct core_open *open,
 	return false;
 }
 
-/**
- * core_make_footer - make the footer of a segment
- * @core: core
- * @seg: the segment
- * @sums: of its entries; @sums->walk.end is the length of the log data
- * @footer: zeroed by the caller; out, sealed
- */
-void core_make_footer(const struct core *core, const struct core_segment *seg,
-		      const struct format_verify *sums, struct lsmem_segment_footer *footer)
-{
-	footer->magic = __cpu_to_le64(LSMEM_FOOTER_MAGIC);
-	footer->format = __cpu_to_le32(LSMEM_FORMAT);
-	memcpy(footer->uuid, core->uuid, sizeof(footer->uuid));
-	footer->segment = __cpu_to_le64(seg->item.segment);
-	footer->generation = __cpu_to_le32(seg->item.generation);
-	footer->length = __cpu_to_le32(sums->walk.end);
-	footer->entries = __cpu_to_le32(sums->entries);
-	footer->entries_crc = __cpu_to_le32(sums->entries_crc);
-	footer->directory_crc = __cpu_to_le32(sums->directory_crc);
-	format_footer_seal(footer);
-}
-
 static bool core_make_directory(struct core *core, const struct core_open *open,
 				struct core_close *close)
 {
@@ -152,7 +130,8 @@ static bool core_make_directory(struct core *core, const struct core_open *open,
 	}
 	sums.entries = entries;
 	sums.directory_crc = lsmem_crc32c(~0u, directory, entries * sizeof(*directory));
-	core_make_footer(core, open->segment, &sums, footer);
+	format_footer_make(footer, core->uuid, open->segment->item.segment,
+			   open->segment->item.generation, &sums);
 	close->bytes = bytes + LSMEM_BLOCK;
 	return true;
 }

@@ -107,7 +107,8 @@ static void core_copy_frame(struct core *core, const struct core_segment *seg)
 	uint32_t at;
 
 	core_make_header(core, seg, copy->to, core->store_time, (void *)copy->buffer);
-	core_make_footer(core, seg, &copy->verify, footer);
+	format_footer_make(footer, core->uuid, seg->item.segment, seg->item.generation,
+			   &copy->verify);
 	while (walk.at < walk.end) {
 		at = walk.at;
 		entry = (const void *)(data + at);

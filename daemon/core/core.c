@@ -212,6 +212,22 @@ bool core_lists(struct core *core, uint64_t segment)
 	return core_segment_find(core, segment);
 }
 
+bool core_listed(struct core *core, uint64_t segment, struct core_listed *listed)
+{
+	const struct core_segment *seg = core_segment_find(core, segment);
+	uint32_t b;
+
+	if (!seg || (seg->life != CORE_CLOSED && seg->life != CORE_SEALED))
+		return false;
+	*listed = (struct core_listed){
+		.generation = seg->item.generation, .length = seg->item.length, .closed = seg->life == CORE_CLOSED,
+		.replicas = seg->on & core_alive(core),
+	};
+	core_each_backup(b, listed->replicas)
+		listed->offset[b] = core_where(core, seg, b);
+	return true;
+}
+
 uint32_t core_frames_left(const struct core *core)
 {
 	uint32_t left = core_segments_left(core), i;

@@ -283,6 +283,31 @@ uint32_t core_limit(const struct core *core);
 bool core_lists(struct core *core, uint64_t segment);
 
 /**
+ * struct core_listed - a segment of which nothing changes any more, and its replicas
+ * @generation: of the segment
+ * @length: bytes of log data
+ * @closed: it has a directory; false: a recovery has sealed it
+ * @replicas: mask of the backups with a replica, which may be damaged
+ * @offset: by index of the backup: where the frame of the replica begins, bytes
+ */
+struct core_listed {
+	uint32_t generation, length;
+	bool closed;
+	uint32_t replicas;
+	uint64_t offset[CORE_BACKUPS];
+};
+
+/**
+ * core_listed - where can the directory of a segment be read?
+ * @core: core
+ * @segment: its id
+ * @listed: out
+ *
+ * Return: false: the segment is open, or retired, or has no frames.
+ */
+bool core_listed(struct core *core, uint64_t segment, struct core_listed *listed);
+
+/**
  * core_low - which backups are nearly full
  * @core: core
  *

@@ -146,6 +146,7 @@ static void core_make_record(struct core *core)
 		record->map.store_time = core->store_time;
 	if (core->next_segment > record->map.next_segment)
 		record->map.next_segment = core->next_segment;
+	record->map.exact = core_exact(core);
 
 	items = core_record_items(core, record->map.mask);
 	record->full = core->full || joiners || format_digest_bytes(items) > half_bytes - core->map.at;

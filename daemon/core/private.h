@@ -9,6 +9,7 @@
  *	scrub.c		checking all replicas, now and then
  *	extend.c	restoring replicas of open segments
  *	segment.c	backup frames, open segments, ranges, what is durable
+ *	exact.c		segments in which nothing lies beyond what a digest lists
  *	close.c		directory and footer
  *	digest.c	digest records, retirement
  *	resume.c	the kernel's segments compared with the segments of the digest
@@ -477,6 +478,10 @@ uint32_t core_follow(const struct core *core, uint32_t seglet);
 uint32_t core_seglets(const struct core *core, struct core_open *open,
 		      const struct lsmem_event *event, uint32_t from);
 
+/* core/exact.c */
+uint64_t core_exact(const struct core *core);
+bool core_exact_allows(struct core *core, uint64_t segment);
+
 static inline uint32_t core_number(const struct core *core, const struct core_segment *seg)
 {
 	return seg - core->segments;
@@ -490,8 +495,6 @@ static inline uint64_t core_where(const struct core *core, const struct core_seg
 }
 
 /* core/close.c */
-void core_make_footer(const struct core *core, const struct core_segment *seg,
-		      const struct format_verify *sums, struct lsmem_segment_footer *footer);
 void core_closed(struct core *core, const struct lsmem_event *event);
 void core_closes_run(struct core *core);
 void core_close_done(struct core *core, struct core_op *op);

@@ -307,6 +307,7 @@ enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest
 	map->generation_ceiling = __le32_to_cpu(digest->generation_ceiling);
 	map->store_time = __le64_to_cpu(digest->store_time);
 	map->next_segment = __le64_to_cpu(digest->next_segment);
+	map->exact = __le64_to_cpu(digest->exact);
 	return FORMAT_OK;
 }
 
@@ -419,6 +420,7 @@ void digest_head(struct lsmem_digest *digest, const struct digest_map *map,
 	digest->generation_ceiling = __cpu_to_le32(map->generation_ceiling);
 	digest->store_time = __cpu_to_le64(map->store_time);
 	digest->next_segment = __cpu_to_le64(map->next_segment);
+	digest->exact = __cpu_to_le64(map->exact);
 	if (super->features.incompat & __cpu_to_le32(LSMEM_INCOMPAT_BACKUPS)) {
 		for (b = 0; b < LSMEM_BACKUPS; b++)
 			digest->members[b] = __cpu_to_le32(map->members[b]);

@@ -67,6 +67,7 @@ struct digest_log {
  * @mask: indexes of the members; bit 0 with one backup alone
  * @floor: as in struct lsmem_digest
  * @set_generation: as in struct lsmem_digest
+ * @exact: as in struct lsmem_digest
  * @half: half of the digest log to which the next delta goes
  * @odd: mask of the backups on which the next delta goes to the other half
  * @at: byte in the half at which the next delta begins
@@ -89,6 +90,7 @@ struct digest_map {
 	uint32_t mask;
 	uint32_t floor;
 	uint32_t set_generation;
+	uint64_t exact;
 	uint32_t half;
 	uint32_t odd;
 	uint64_t at;

@@ -653,6 +653,29 @@ enum format_error format_verify_length(const struct format_verify *verify)
 }
 
 /**
+ * format_footer_make - make the footer of a segment
+ * @footer: zeroed by the caller; out, sealed
+ * @uuid: of the store
+ * @segment: id of the segment
+ * @generation: of the segment
+ * @verify: format_verify_length() returned FORMAT_OK, or all entries were counted otherwise
+ */
+void format_footer_make(struct lsmem_segment_footer *footer, const uint8_t *uuid, uint64_t segment,
+			uint32_t generation, const struct format_verify *verify)
+{
+	footer->magic = __cpu_to_le64(LSMEM_FOOTER_MAGIC);
+	footer->format = __cpu_to_le32(LSMEM_FORMAT);
+	memcpy(footer->uuid, uuid, sizeof(footer->uuid));
+	footer->segment = __cpu_to_le64(segment);
+	footer->generation = __cpu_to_le32(generation);
+	footer->length = __cpu_to_le32(verify->walk.end);
+	footer->entries = __cpu_to_le32(verify->entries);
+	footer->entries_crc = __cpu_to_le32(verify->entries_crc);
+	footer->directory_crc = __cpu_to_le32(verify->directory_crc);
+	format_footer_seal(footer);
+}
+
+/**
  * format_verify_closed - check directory and footer of a closed segment against its entries
  * @verify: format_verify_length() returned FORMAT_OK
  * @frame: all of the replica

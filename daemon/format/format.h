@@ -163,6 +163,8 @@ void format_verify_begin(struct format_verify *verify, const uint8_t *uuid, uint
 enum format_error format_verify_data(struct format_verify *verify, const uint8_t *data,
 				     uint32_t have);
 enum format_error format_verify_length(const struct format_verify *verify);
+void format_footer_make(struct lsmem_segment_footer *footer, const uint8_t *uuid, uint64_t segment,
+			uint32_t generation, const struct format_verify *verify);
 enum format_error format_verify_closed(const struct format_verify *verify, const uint8_t *frame,
 				       const struct lsmem_super *super, uint64_t segment,
 				       uint32_t generation);

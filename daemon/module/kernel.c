@@ -78,15 +78,16 @@ int kernel_create(int control, struct lsmem_create *create)
 }
 
 /**
- * kernel_destroy - destroy a store that holds nothing yet
+ * kernel_destroy - destroy a store
  * @control: from kernel_control_open()
  * @name: the store's name
+ * @force: even if it has data that are on no backup
  *
- * Return: 0, or a negative errno of LSMEM_CTL_DESTROY.
+ * Return: 0; -EBUSY: it is open, mounted or attached; or another negative errno of LSMEM_CTL_DESTROY.
  */
-int kernel_destroy(int control, const char *name)
+int kernel_destroy(int control, const char *name, bool force)
 {
-	struct lsmem_destroy destroy = { .size = sizeof(destroy) };
+	struct lsmem_destroy destroy = { .size = sizeof(destroy), .flags = force ? LSMEM_DESTROY_FORCE : 0 };
 
 	memcpy(destroy.name, name, strnlen(name, sizeof(destroy.name) - 1));
 	return call(control, LSMEM_CTL_DESTROY, &destroy);
@@ -261,11 +262,11 @@ int kernel_give_name(const struct kernel *kernel, const char *name)
  * @name: the store's name
  * @uuid: a new store gets this uuid; an active store must have it
  *
- * The caller holds the backups (see struct lsmem_attach), and logs errors.
+ * The caller holds the backups (see struct lsmem_attach), or the store is frozen: then no seglet is written to again, whatever
+ * I/O of a predecessor reads it. It logs errors. A frozen store stays so.
  *
  * Return: 0; -ENODEV: no such store; -EBUSY: another daemon is attached; -EXDEV: the store has
- * another uuid; -EOPNOTSUPP: the store is volatile; -EREMCHG: it is frozen, and stays so; or another negative
- * errno of LSMEM_CTL_ATTACH.
+ * another uuid; -EOPNOTSUPP: the store is volatile; or another negative errno of LSMEM_CTL_ATTACH.
  */
 int kernel_attach(struct kernel *kernel, int control, const char *name, const uint8_t uuid[16])
 {
@@ -279,10 +280,6 @@ int kernel_attach(struct kernel *kernel, int control, const char *name, const ui
 	err = call(control, LSMEM_CTL_ATTACH, &attach);
 	if (err)
 		return err;
-	if (attach.frozen) {	/* etcd says whether it may be served: migration.rst, rule 4 */
-		close(attach.fd);
-		return -EREMCHG;
-	}
 	memcpy(kernel->name, attach.name, sizeof(kernel->name) - 1);
 	kernel->fd = attach.fd;
 	kernel->state = attach.state;
@@ -290,7 +287,52 @@ int kernel_attach(struct kernel *kernel, int control, const char *name, const ui
 	kernel->bytes = attach.bytes;
 	kernel->handles_max = attach.handles_max;
 	kernel->capacity = attach.capacity;
+	kernel->frozen = attach.frozen;
+	kernel->term = attach.term;
 	kernel->instant = attach.instant;
+	return 0;
+}
+
+/**
+ * kernel_freeze - serve no client any more
+ * @kernel: attached, active
+ * @term: of the store's owner, for the next daemon's kernel_attach(); not 0
+ * @objects: out, with the result 1: how many objects the store has
+ *
+ * Does not wait: the caller calls again until the result is 1, and acknowledges meanwhile.
+ *
+ * Return: 1: it is frozen, and all that is committed is in closed segments; 0: not yet; or a negative errno of
+ * LSMEM_REPL_FREEZE.
+ */
+int kernel_freeze(struct kernel *kernel, uint64_t term, uint64_t *objects)
+{
+	struct lsmem_freeze freeze = { .size = sizeof(freeze), .term = term };
+	int err = call(kernel->fd, LSMEM_REPL_FREEZE, &freeze);
+
+	if (err)
+		return err;
+	kernel->frozen = true;
+	kernel->term = term;
+	*objects = freeze.objects;
+	return freeze.frozen;
+}
+
+/**
+ * kernel_thaw - serve clients again
+ * @kernel: attached, active; nothing else happens if it is not frozen
+ * @term: of the store's owner, as for kernel_freeze(); 0: not known
+ *
+ * Return: 0, or a negative errno of LSMEM_REPL_FREEZE.
+ */
+int kernel_thaw(struct kernel *kernel, uint64_t term)
+{
+	struct lsmem_freeze thaw = { .size = sizeof(thaw), .flags = LSMEM_FREEZE_THAW, .term = term };
+	int err = call(kernel->fd, LSMEM_REPL_FREEZE, &thaw);
+
+	if (err)
+		return err;
+	kernel->frozen = false;
+	kernel->term = term;
 	return 0;
 }
 

@@ -32,6 +32,8 @@
  * @bytes: memory of the log
  * @handles_max: most objects
  * @capacity: of a tiered store, bytes; 0: the store is not tiered
+ * @frozen: it was frozen when it was attached (kernel_freeze()), and is until kernel_thaw()
+ * @term: as kernel_freeze() or kernel_thaw() has set it last; 0: never
  * @instant: a recovery may leave objects on the backups, and the daemon fetches them: the store is tiered,
  *	or was made for instant restarts
  * @nr_seglets: entries of @seglets and of @table
@@ -55,6 +57,8 @@ struct kernel {
 	uint64_t bytes;
 	uint64_t handles_max;
 	uint64_t capacity;
+	bool frozen;
+	uint64_t term;
 	bool instant;
 	uint32_t nr_seglets;
 	uint64_t info_bytes, seglets_bytes, table_bytes, segments_bytes;
@@ -80,7 +84,7 @@ struct kernel_clock {
 
 int kernel_control_open(void);
 int kernel_create(int control, struct lsmem_create *create);
-int kernel_destroy(int control, const char *name);
+int kernel_destroy(int control, const char *name, bool force);
 int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES]);
 int kernel_find_orphan(uint32_t kind, char name[LSMEM_NAME_BYTES]);
 const char *kernel_kind(uint32_t kind);
@@ -90,6 +94,8 @@ bool kernel_number(const char *store, const char *name, uint64_t *number);
 int kernel_give_name(const struct kernel *kernel, const char *name);
 int kernel_attach(struct kernel *kernel, int control, const char *name,
 		  const uint8_t uuid[16]);
+int kernel_freeze(struct kernel *kernel, uint64_t term, uint64_t *objects);
+int kernel_thaw(struct kernel *kernel, uint64_t term);
 int kernel_map(struct kernel *kernel);
 void kernel_detach(struct kernel *kernel);
 int kernel_next(struct kernel *kernel, struct lsmem_event *events, uint32_t room,

@@ -16,13 +16,14 @@
  * @generation: of its frame
  * @end: bytes of log data, as told last
  * @listings: how many of @listings in struct known are of it
+ * @objects: .. and are of objects, not of tombstones
  * @next: number of the next one with this hash, or of the next free one; 0: there is none
  * @number: in the recovery that takes it
  * @gone: it is retired
  */
 struct known_segment {
 	uint64_t id;
-	uint32_t generation, end, listings, next, number;
+	uint32_t generation, end, listings, objects, next, number;
 	bool gone;
 };
 
@@ -38,6 +39,7 @@ struct known_segment {
  * @most: segments that can be in a log
  * @there: segments that are not gone
  * @gone: .. that are, and have listings
+ * @objects: how many objects count: the sum over those that are not gone
  */
 struct known {
 	struct known_listing *listings;
@@ -46,6 +48,7 @@ struct known {
 	uint32_t *hash;
 	uint32_t room, used, free;
 	uint32_t most, there, gone;
+	uint64_t objects;
 };
 
 /**
@@ -125,14 +128,32 @@ static void known_forget(struct known *known, uint32_t nr)
 	known->gone--;
 }
 
-/* A listing of the segment counts no more. */
-static void known_drop(struct known *known, uint32_t nr)
+static bool known_is_object(const struct known_listing *listing)
 {
-	struct known_segment *seg = &known->segments[nr];
+	return LSMEM_LISTING_GET(listing->meta, TYPE) == LSMEM_TYPE_OBJECT;
+}
+
+/* A listing counts. */
+static void known_count(struct known *known, const struct known_listing *listing)
+{
+	struct known_segment *seg = &known->segments[listing->segment];
+
+	seg->listings++;
+	seg->objects += known_is_object(listing);
+	known->objects += known_is_object(listing);
+}
+
+/* A listing counts no more. */
+static void known_drop(struct known *known, const struct known_listing *listing)
+{
+	struct known_segment *seg = &known->segments[listing->segment];
 
 	seg->listings--;
-	if (seg->gone && !seg->listings)
-		known_forget(known, nr);
+	seg->objects -= known_is_object(listing);
+	if (!seg->gone)
+		known->objects -= known_is_object(listing);
+	else if (!seg->listings)
+		known_forget(known, listing->segment);
 }
 
 /* Drop all listings of segments that are gone. */
@@ -145,7 +166,7 @@ static void known_sweep(struct known *known)
 
 		if (!listing->segment || !known->segments[listing->segment].gone)
 			continue;
-		known_drop(known, listing->segment);
+		known_drop(known, listing);
 		listing->segment = 0;
 	}
 }
@@ -200,6 +221,7 @@ static void known_retire(struct known *known, uint64_t id)
 	seg->gone = true;
 	known->there--;
 	known->gone++;
+	known->objects -= seg->objects;
 	if (!seg->listings)
 		known_forget(known, nr);
 	else if (known->gone > KNOWN_GONE && known->gone > known->there)
@@ -228,10 +250,10 @@ static int known_consider(struct known *known, uint32_t nr, const struct ahead_l
 		if (old->generation == new.generation && old->version == new.version &&
 		    !format_listing_same(old->meta, new.meta))
 			return -EPROTO;
-		known_drop(known, old->segment);
+		known_drop(known, old);
 	}
 	*old = new;
-	known->segments[nr].listings++;
+	known_count(known, old);
 	return 0;
 }
 
@@ -290,6 +312,19 @@ int known_block(struct known *known, const struct ahead_head *block)
 uint32_t known_segments(const struct known *known)
 {
 	return known->there;
+}
+
+/**
+ * known_objects - how many objects have been told, and count?
+ * @known: what is known
+ *
+ * If all has been told, it is the number that READY has, or a header in the source's memory is damaged.
+ *
+ * Return: their number, tombstones not included.
+ */
+uint64_t known_objects(const struct known *known)
+{
+	return known->objects;
 }
 
 /**
@@ -356,15 +391,18 @@ static bool told_listing(void *context, uint64_t index, struct lsmem_directory_e
  * @known: all blocks of a connection up to READY; must stay until recover_run() has returned
  * @term: of READY
  * @sequence: of READY: that of the digest
+ * @objects: of READY
  * @told: out, for struct recover_options
  */
-void known_told(struct known *known, uint64_t term, uint64_t sequence, struct recover_told *told)
+void known_told(struct known *known, uint64_t term, uint64_t sequence, uint64_t objects, struct recover_told *told)
 {
 	*told = (struct recover_told){
 		.context = known,
 		.term = term,
 		.sequence = sequence,
 		.segments = known->there,
+		.objects = known->objects,
+		.expected = objects,
 		.segment = told_segment,
 		.listing = told_listing,
 	};

@@ -39,8 +39,9 @@ struct known *known_new(uint64_t indices, uint32_t most);
 void known_free(struct known *known);
 int known_block(struct known *known, const struct ahead_head *block);
 uint32_t known_segments(const struct known *known);
+uint64_t known_objects(const struct known *known);
 uint32_t known_room(const struct known *known);
 bool known_listing(const struct known *known, uint64_t index, struct known_listing *listing, uint64_t *segment);
-void known_told(struct known *known, uint64_t term, uint64_t sequence, struct recover_told *told);
+void known_told(struct known *known, uint64_t term, uint64_t sequence, uint64_t objects, struct recover_told *told);
 
 #endif

@@ -49,6 +49,7 @@ int recover_write_digest(struct recover *r, uint32_t half)
 	if (!record)
 		return -ENOMEM;
 	memset(record, 0, bytes);
+	r->map.exact = 1;	/* no segment is open any more */
 	digest_full((struct lsmem_digest *)record, &r->map, &r->super);
 	for (index = 0; index < r->map.backups && !ret; index++) {
 		slot = recover_slot(r, index);

@@ -26,6 +26,8 @@
  * @closed: footer and directory are sound
  * @damaged: @closed, and entries are not sound: each later recovery would find that again
  * @lost: no replica can be read
+ * @end: directory and footer that recovery has made for it: see close.c; NULL: none
+ * @end_bytes: their length
  */
 struct recover_segment {
 	struct digest_item item;
@@ -42,6 +44,8 @@ struct recover_segment {
 	bool closed;
 	bool damaged;
 	bool lost;
+	uint8_t *end;
+	uint32_t end_bytes;
 };
 
 /**
@@ -251,6 +255,11 @@ uint64_t recover_incarnation(const struct recover *r, uint64_t incarnation);
 /* recover/scan.c: pass 1 */
 void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn);
 int recover_scan(struct recover *r, uint32_t nr);
+
+/* recover/close.c */
+void recover_close(struct recover *r, struct recover_segment *seg);
+int recover_close_all(struct recover *r);
+void recover_close_end(struct recover *r);
 
 /* recover/told.c: pass 1 of a migration's target */
 int recover_told_digest(struct recover *r, const struct recover_told *told);

@@ -161,6 +161,7 @@ struct recover *recover_new(const struct recover_env *env)
 
 static void recover_forget(struct recover *r)
 {
+	recover_close_end(r);
 	free(r->winners);
 	r->winners = NULL;
 	free(r->touched);
@@ -591,6 +592,9 @@ static int recover_commit(struct recover *r, uint32_t branch)
 			     r->era);
 		return -EOVERFLOW;
 	}
+	ret = recover_close_all(r);
+	if (ret)
+		return ret;
 	digest_map_clear(map);
 	for (i = 0; i < r->nr_segments; i++) {
 		struct recover_segment *seg = &r->segments[i];

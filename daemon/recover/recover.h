@@ -157,13 +157,15 @@ struct recover_geometry {
  * @term: of the digest that it named
  * @sequence: of this digest; it must be the newest one
  * @segments: how many segments were told, and are not gone
+ * @objects: how many objects count of all that was told ..
+ * @expected: .. and how many the source has
  * @segment: was this segment told, with this generation and log data of @length bytes?  @nr: its number from now on
  * @listing: what counts for an index. Return: false: nothing does; else @listing, exact but for its place in a block of
  *	LSMEM_BLOCK bytes, and the number @nr of its segment, for which @segment was called
  */
 struct recover_told {
 	void *context;
-	uint64_t term, sequence;
+	uint64_t term, sequence, objects, expected;
 	uint32_t segments;
 	bool (*segment)(void *context, uint32_t nr, uint64_t segment, uint32_t generation, uint32_t length);
 	bool (*listing)(void *context, uint64_t index, struct lsmem_directory_entry *listing, uint32_t *nr);
@@ -196,6 +198,7 @@ struct recover_options {
  * @closed: of the listed segments, closed ones
  * @sealed: of the listed segments, sealed ones
  * @open: of the listed segments, open ones
+ * @whole: of @open, those that were read up to the ends of their frames
  * @objects: live objects
  * @tombstones: tombstones that must be kept
  * @entries: all entries that pass 1 found
@@ -208,7 +211,7 @@ struct recover_options {
  */
 struct recover_result {
 	uint64_t segments, dropped;
-	uint64_t closed, sealed, open;
+	uint64_t closed, sealed, open, whole;
 	uint64_t objects, tombstones, entries;
 	uint64_t live_bytes, read_bytes;
 	uint64_t torn, torn_bytes;

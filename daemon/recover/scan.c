@@ -22,6 +22,7 @@
 
 #define SCAN_READ_FIRST		LSMEM_SEGLET_BYTES	/* first read of a scan, bytes */
 #define SCAN_READ_MOST		(1u << 20)		/* longest read of a scan, about */
+#define SCAN_END_FIRST		(1u << 18)		/* first read of footer and directory, bytes */
 
 /* Return: the address of the replica that is read. */
 static uint64_t scan_offset(const struct recover *r, const struct recover_segment *seg)
@@ -222,6 +223,15 @@ static int scan_footer(struct recover *r, const struct recover_segment *seg,
 	return 0;
 }
 
+/*
+ * Invariant 23: does a digest say that nothing was written beyond the cut? Then no commit record is
+ * there, and recovery does not read up to the end of the frame to look for one.
+ */
+static bool scan_is_exact(const struct recover *r, const struct recover_segment *seg)
+{
+	return r->map.exact && seg->item.segment >= r->map.exact && seg->cut == seg->item.length;
+}
+
 /* Pass 1 of an open segment. */
 static int scan_open(struct recover *r, uint32_t nr)
 {
@@ -232,8 +242,10 @@ static int scan_open(struct recover *r, uint32_t nr)
 	int ret;
 
 	ret = scan_entries(r, nr, RECOVER_DATA_MAX, false);
-	if (!ret)
+	if (!ret && !scan_is_exact(r, seg)) {
+		r->result.whole++;
 		ret = scan_behind(r, seg, &behind);
+	}
 	if (!ret)
 		ret = scan_footer(r, seg, &footer, &error);
 	if (ret)
@@ -246,7 +258,9 @@ static int scan_open(struct recover *r, uint32_t nr)
 		r->result.torn++;
 		r->result.torn_bytes += behind.last - seg->cut;
 	}
-	if (behind.proven > seg->cut)
+	if (behind.proven <= seg->cut)
+		recover_close(r, seg);
+	else
 		recover_damage(r, "segment %llu (frame %u): bytes %u to %u were acknowledged and are lost",
 			       (unsigned long long)seg->item.segment, seg->frame, seg->cut, behind.proven);
 	return 0;
@@ -262,20 +276,45 @@ static int scan_sealed(struct recover *r, uint32_t nr)
 	 * perhaps superseded since.
 	 */
 	ret = scan_entries(r, nr, seg->item.length, false);
-	if (!ret && seg->cut != seg->item.length)
+	if (!ret && seg->cut == seg->item.length && seg->item.state == LSMEM_ITEM_SEALED)
+		recover_close(r, seg);
+	else if (!ret && seg->cut != seg->item.length)
 		recover_damage(r, "segment %llu (frame %u): bytes %u to %u are lost",
 			       (unsigned long long)seg->item.segment, seg->frame, seg->cut,
 			       seg->item.length);
 	return ret;
 }
 
-/* Return: bytes at the end of the frame of a closed segment that hold its footer and directory. */
+/*
+ * Return: bytes at the end of the frame of a closed segment that are read first. They hold the footer,
+ * and of objects of 1 KB or more the whole directory: what it can have at most would be nearly all of a
+ * short segment.
+ */
 static uint32_t scan_end_bytes(const struct recover_segment *seg)
 {
-	return format_end_bytes(seg->item.length);
+	uint32_t most = format_end_bytes(seg->item.length);
+
+	return most < SCAN_END_FIRST ? most : SCAN_END_FIRST;
 }
 
-/* Check footer and directory; the last scan_end_bytes() of the frame are in @r->frame. */
+/* Read what is missing of the directory of a closed segment, if there is a footer. */
+static int scan_rest(struct recover *r, const struct recover_segment *seg, uint32_t have)
+{
+	const struct lsmem_segment_footer *footer =
+		(const void *)(r->frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
+	uint32_t need;
+
+	if (format_footer_check(footer, &r->super, seg->item.segment, seg->item.generation) ||
+	    !lsmem_segment_fits(seg->item.length, __le32_to_cpu(footer->entries)))
+		return 0;	/* scan_directory() says what is wrong */
+	need = LSMEM_BLOCK + lsmem_directory_bytes(__le32_to_cpu(footer->entries));
+	if (need <= have)
+		return 0;
+	return recover_read(r, scan_offset(r, seg) + LSMEM_SEGMENT_BYTES - need,
+			    r->frame + LSMEM_SEGMENT_BYTES - need, need - have);
+}
+
+/* Check footer and directory, which are in @r->frame. */
 static enum format_error scan_directory(struct recover *r, const struct recover_segment *seg,
 					const struct lsmem_directory_entry **entries)
 {
@@ -283,7 +322,7 @@ static enum format_error scan_directory(struct recover *r, const struct recover_
 				seg->item.generation, seg->item.length, r->indices, entries);
 }
 
-/* Pass 1 of a closed segment; the last scan_end_bytes() of its frame are in @r->frame. */
+/* Pass 1 of a closed segment, as scan_read() has read it. */
 static int scan_closed(struct recover *r, uint32_t nr)
 {
 	struct recover_segment *seg = &r->segments[nr];
@@ -325,6 +364,8 @@ static int scan_read(struct recover *r, const struct recover_segment *seg)
 	if (!ret && seg->item.state == LSMEM_ITEM_CLOSED)
 		ret = recover_read(r, scan_offset(r, seg) + LSMEM_SEGMENT_BYTES - end,
 				   r->frame + LSMEM_SEGMENT_BYTES - end, end);
+	if (!ret && seg->item.state == LSMEM_ITEM_CLOSED)
+		ret = scan_rest(r, seg, end);
 	return ret;
 }
 

@@ -4,15 +4,16 @@
  * No directory is read, and no segment is scanned. Documentation/migration.rst, What the target makes of them.
  *
  * The digest proves that all of it is there: it must be the one that the source named, and list just the segments that
- * were told, as they were told, and besides only open ones that nothing was written to. Otherwise nothing that was told
- * is used.
+ * were told, as they were told, and besides only open ones that nothing was written to. And as many objects must count as
+ * the source has by its handle table: a header that is damaged in its memory may look like that of something dead, and is
+ * not told. Otherwise nothing that was told is used.
  */
 #include <errno.h>
 
 #include "private.h"
 
 /**
- * recover_told_digest - is the newest digest the one that the source has named?
+ * recover_told_digest - is the newest digest the one that the source has named, and was each of its objects told?
  * @r: its newest digest was read
  * @told: what was told
  *
@@ -20,12 +21,17 @@
  */
 int recover_told_digest(struct recover *r, const struct recover_told *told)
 {
-	if (told->term == r->map.term && told->sequence == r->map.sequence &&
-	    r->map.sequence_seen <= r->map.sequence)
+	if (told->term != r->map.term || told->sequence != r->map.sequence ||
+	    r->map.sequence_seen > r->map.sequence) {
+		recover_info(r, "the newest digest is %llu of term %llu, and the source named %llu of term %llu: what it told is not used",
+			     (unsigned long long)r->map.sequence, (unsigned long long)r->map.term,
+			     (unsigned long long)told->sequence, (unsigned long long)told->term);
+		return -ESTALE;
+	}
+	if (told->objects == told->expected)
 		return 0;
-	recover_info(r, "the newest digest is %llu of term %llu, and the source named %llu of term %llu: what it told is not used",
-		     (unsigned long long)r->map.sequence, (unsigned long long)r->map.term,
-		     (unsigned long long)told->sequence, (unsigned long long)told->term);
+	recover_info(r, "the source has %llu objects, and told %llu, as if its memory were damaged: what it told is not used",
+		     (unsigned long long)told->expected, (unsigned long long)told->objects);
 	return -ESTALE;
 }
 
@@ -40,8 +46,10 @@ static int told_segments(struct recover *r, const struct recover_told *told, uin
 		bool is = told->segment(told->context, nr, seg->item.segment, seg->item.generation,
 					seg->item.length);
 
-		if (open && !is) {	/* the kernel had it for its next head */
+		/* The kernel had it for its next head; it may have told of it. */
+		if (open && (!is || !seg->item.length)) {
 			r->result.open++;
+			all += is;
 			continue;
 		}
 		all++;

@@ -89,10 +89,12 @@ struct move_keys {
  * @revision: of the owner's key in etcd: with @term the source's consent. 0: keys again, no consent
  * @digest: sequence number of the newest digest; 0: the store is volatile, or keys again
  * @last: number of the last block; 0: keys again
+ * @objects: how many objects the store has, as the source's kernel counts them; 0: also keys again. What was told counts
+ *	only if as many were told (known_told())
  * @keys: to the source's memory
  */
 struct move_ready {
-	uint64_t term, revision, digest, last;
+	uint64_t term, revision, digest, last, objects;
 	struct move_keys keys;
 };
 
@@ -179,6 +181,7 @@ struct move_peer {
  * @ready: move_source_ready() was called
  * @revision: of the consent
  * @digest: sequence number of the newest digest
+ * @objects: how many objects the store has
  * @now_ns: of the last tick
  * @since_ns: since when the source is in @phase
  */
@@ -190,7 +193,7 @@ struct move_source {
 	struct move_peer *peers, *chosen, *heir;
 	char host[WIRE_NAME];
 	bool ready;
-	uint64_t revision, digest;
+	uint64_t revision, digest, objects;
 	uint64_t now_ns, since_ns;
 };
 
@@ -204,9 +207,10 @@ void move_source_more(struct move_peer *peer);
 void move_source_gone(struct move_peer *peer);
 void move_source_tick(struct move_source *source, uint64_t now_ns);
 
-bool move_source_ready(struct move_source *source, uint64_t revision, uint64_t digest);
+bool move_source_ready(struct move_source *source, uint64_t revision, uint64_t digest, uint64_t objects);
 void move_source_owner(struct move_source *source, const char *host, uint64_t term);
 bool move_source_resume(struct move_source *source);
+void move_source_end(struct move_source *source, const char *why);
 bool move_source_close(struct move_source *source);
 
 /* ---- The target -------------------------------------------------------- */

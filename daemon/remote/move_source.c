@@ -191,6 +191,7 @@ static bool tell_ready(struct move_peer *peer, bool consent)
 		ready->revision = htole64(source->revision);
 		ready->digest = htole64(source->digest);
 		ready->last = htole64(peer->stream.sequence - 1);
+		ready->objects = htole64(source->objects);
 	}
 	ready->seglets_address = htole64(keys.seglets.address);
 	ready->seglets_bytes = htole64(keys.seglets.bytes);
@@ -256,18 +257,20 @@ void move_source_more(struct move_peer *peer)
  * @source: in MOVE_STOPS
  * @revision: of the owner's key in etcd: cluster_consent()
  * @digest: sequence number of the newest digest; 0: the store is volatile
+ * @objects: how many objects the store has: kernel_freeze()
  *
  * READY follows the last block.
  *
  * Return: false: the target has gone meanwhile, and @left was called.
  */
-bool move_source_ready(struct move_source *source, uint64_t revision, uint64_t digest)
+bool move_source_ready(struct move_source *source, uint64_t revision, uint64_t digest, uint64_t objects)
 {
 	if (source->phase != MOVE_STOPS || !source->chosen)
 		return false;
 	source->ready = true;
 	source->revision = revision;
 	source->digest = digest;
+	source->objects = objects;
 	move_source_more(source->chosen);
 	return true;
 }
@@ -436,6 +439,19 @@ bool move_source_resume(struct move_source *source)
 }
 
 /**
+ * move_source_end - end all connections; the move goes on without one, as @left says
+ * @source: in any phase
+ * @why: for the log
+ */
+void move_source_end(struct move_source *source, const char *why)
+{
+	struct move_peer *peer;
+
+	for (peer = source->peers; peer; peer = peer->next)
+		end(peer, why);
+}
+
+/**
  * move_source_close - let the memory go
  * @source: in any phase
  *
@@ -445,11 +461,8 @@ bool move_source_resume(struct move_source *source)
  */
 bool move_source_close(struct move_source *source)
 {
-	struct move_peer *peer;
-
 	set_phase(source, MOVE_CLOSED);
-	for (peer = source->peers; peer; peer = peer->next)
-		end(peer, "the move is over");
+	move_source_end(source, "the move is over");
 	return !source->chosen;
 }
 

@@ -183,6 +183,7 @@ static void take_ready(struct move_target *target, const struct wire_ready *mess
 	*ready = (struct move_ready){
 		.term = le64toh(message->term), .revision = le64toh(message->revision),
 		.digest = le64toh(message->digest), .last = le64toh(message->last),
+		.objects = le64toh(message->objects),
 		.keys = {
 			.seglets = {
 				le64toh(message->seglets_address), le64toh(message->seglets_bytes),
@@ -199,8 +200,13 @@ static void take_ready(struct move_target *target, const struct wire_ready *mess
 		return;
 	}
 	if (ready->term != target->store.term || ready->last != target->announced ||
-	    (again ? ready->revision || ready->digest : !ready->revision || ready->revision > INT64_MAX)) {
+	    (again ? ready->revision || ready->digest || ready->objects :
+		     !ready->revision || ready->revision > INT64_MAX)) {
 		end(target, "a READY of another term, or with blocks that were not told");
+		return;
+	}
+	if (ready->objects > target->store.indices) {
+		end(target, "a READY with more objects than a store of this size has");
 		return;
 	}
 	if (!is_region(&ready->keys.seglets, seglets * LSMEM_SEGLET_BYTES) ||

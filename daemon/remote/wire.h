@@ -217,6 +217,7 @@ struct wire_ready {		/* READY; if HELLO had a term, only the keys, and the sourc
 	__le64 revision;	/* .. as the revision of the owner's key in etcd */
 	__le64 digest;		/* sequence number of the newest digest; 0: the store is volatile */
 	__le64 last;		/* number of the last block */
+	__le64 objects;		/* that are live, of all that was told in blocks */
 	__le64 seglets_address;	/* RDMA address of the source's memory */
 	__le64 seglets_bytes;
 	__le64 table_address;	/* of its seglet table */
@@ -253,7 +254,7 @@ _Static_assert(sizeof(struct wire_done) == 24, "DONE, RECEIVED");
 _Static_assert(sizeof(struct wire_store) == 48, "STORE");
 _Static_assert(sizeof(struct wire_block) == 32, "BLOCK");
 _Static_assert(sizeof(struct wire_move) == 32, "MOVE, TAKEN, CLOSE");
-_Static_assert(sizeof(struct wire_ready) == 88, "READY");
+_Static_assert(sizeof(struct wire_ready) == 96, "READY");
 _Static_assert(sizeof(union wire_message) == WIRE_BYTES, "no message is longer");
 
 /**

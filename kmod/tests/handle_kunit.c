@@ -349,6 +349,29 @@ static void handle_test_ceiling(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 0);
 }
 
+/* Objects are counted by their words: in memory and on backups, not those that are being made, nor those that are free. */
+static void handle_test_count(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	u64 handles[4], objects = 9, old;
+	u32 i;
+
+	for (i = 0; i < 4; i++)
+		handles[i] = handle_alloc(test);
+	KUNIT_EXPECT_EQ(test, lsmem_handles_count(store, &objects), 0);
+	KUNIT_EXPECT_EQ(test, objects, 0);
+	old = store->handles.table[0].word;
+	store->handles.table[0].word = lsmem_word_next(old, LSMEM_WORD_LIVE, 1);
+	store->handles.table[HANDLE_NR - 1].word = lsmem_word_next(old, LSMEM_WORD_COLD, 1);
+	lsmem_handle_free(store, handles[3]);
+	KUNIT_EXPECT_EQ(test, lsmem_handles_count(store, &objects), 0);
+	KUNIT_EXPECT_EQ(test, objects, 2);
+	store->handles.table[HANDLE_NR - 1].word = 0;
+	store->handles.table[0].word = old;
+	for (i = 0; i < 3; i++)
+		lsmem_handle_free(store, handles[i]);
+}
+
 static const struct handle_word_case {
 	const char *name;
 	u64 word;
@@ -774,6 +797,7 @@ static struct kunit_case handle_cases[] = {
 	KUNIT_CASE(handle_test_worn),
 	KUNIT_CASE(handle_test_killed),
 	KUNIT_CASE(handle_test_ceiling),
+	KUNIT_CASE(handle_test_count),
 	KUNIT_CASE_PARAM(handle_test_word, handle_word_gen_params),
 	KUNIT_CASE(handle_test_aba),
 	KUNIT_CASE(handle_test_version),

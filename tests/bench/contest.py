@@ -272,6 +272,12 @@ class Durable:
         self._daemon.terminate()
         self._daemon.wait()
 
+    def kill(self) -> None:
+        """Kills the daemon, as a crash of the host does."""
+        assert self._daemon is not None
+        self._daemon.kill()
+        self._daemon.wait()
+
     def status(self) -> dict[str, Any]:
         """The status of the daemon, once it is active."""
         state: dict[str, Any] = {}

@@ -18,6 +18,7 @@ CAPACITY_MIB = 8 * MEMORY_MIB
 FITS_MIB = 256		# of a store whose tier is not needed
 RAW_MIB = 128
 RESTART_MIB = 512
+RESTART_NEW = 6000	# objects between two restarts
 SIZE = 1024
 HOT_TARGET = 0.5
 COLD_TARGET = 0.9
@@ -120,42 +121,64 @@ def _not_needed(rounds: Rounds) -> None:
            FITS_TARGET)
 
 
-def _restart(rounds: Rounds) -> None:
+def _restarted(store: Durable, end: str) -> float:
+    """Ends the daemon and the store, and starts again. Returns the time until an object was read.
+
+    There are a few new objects before, so that a segment is open that has data.
+    """
+    Contestant("mixed", "-s", str(SIZE), "-n", str(RESTART_NEW), "-b", str(BATCH), "-p",
+               store.device).close()
+    (store.stop if end == "stop" else store.kill)()
+    destroy(store.store, "--force")
+    begin = time.monotonic()
+    store.start()
+    Contestant("first", "-s", str(SIZE), "-p", store.device).close()
+    return time.monotonic() - begin
+
+
+def _filled(drive: str, group: Path, capacity: int) -> Durable:
+    store = Durable("object", "lsmem", [drive], RESTART_MIB, group, capacity=capacity)
+    store.start("--format", "--force")
+    Contestant("mixed", "-s", str(SIZE), "-l", "700", "-b", str(BATCH), "-p", store.device).close()
+    return store
+
+
+def restart(rounds: Rounds) -> None:
     """From the start of the daemon to the first read, and until all is in memory."""
     drive, = drives(("large",))
     group = slow_group([drive])
-    first: dict[int, list[float]] = {0: [], RESTART_MIB: []}
+    first: dict[str, list[float]] = {"stop": [], "crash": []}
+    loaded: list[float] = []
     resident: list[float] = []
     reading: list[float] = []
-    for capacity, times in first.items():
-        store = Durable("object", "lsmem", [drive], RESTART_MIB, group, capacity=capacity)
-        store.start("--format", "--force")
-        Contestant("mixed", "-s", str(SIZE), "-l", "700", "-b", str(BATCH), "-p",
-                   store.device).close()
-        for number in range(rounds.rounds):
-            tell(kind="progress", text=f"tier: restart {number + 1} of {rounds.rounds}")
-            store.stop()
-            destroy(store.store, "--force")
-            begin = time.monotonic()
-            store.start()
-            Contestant("first", "-s", str(SIZE), "-p", store.device).close()
-            times.append(time.monotonic() - begin)
-            if capacity:
-                wait("all to be in memory", lambda: not store.number("tier/warm_segments"))
+    store = _filled(drive, group, 0)
+    for number in range(rounds.rounds):
+        tell(kind="progress", text=f"restart: {number + 1} of {rounds.rounds}, without a tier")
+        loaded.append(_restarted(store, "stop"))
+        size = store.status()["recovered_bytes"]
+        reading.append(size / 1e6 / sequential_read(drive, size, group))
+    store.stop()
+    destroy(store.store, "--force")
+    store = _filled(drive, group, RESTART_MIB)
+    for number in range(rounds.rounds):
+        for end, times in first.items():
+            tell(kind="progress", text=f"restart: {number + 1} of {rounds.rounds}, {end}")
+            times.append(_restarted(store, end))
+            begin = time.monotonic() - times[-1]
+            wait("all to be in memory", lambda: not store.number("tier/warm_segments"))
+            if end == "stop":
                 resident.append(time.monotonic() - begin)
-            else:
-                size = store.status()["recovered_bytes"]
-                reading.append(size / 1e6 / sequential_read(drive, size, group))
-        store.stop()
-        destroy(store.store, "--force")
+    store.stop()
+    destroy(store.store, "--force")
     how = (f"{RESTART_MIB} MiB of memory, 70 % live, objects of 1 KB; a drive held to {DRIVE_MBS} MB/s; "
            "from the start of lsmemd")
-    result("tier", "restart, first read, capacity = size", first[RESTART_MIB], reading,
-           "reading the store", "s", f"{how}; fio reads as many bytes, 1 MiB, depth 8", FIRST_TARGET,
-           most=True)
-    result("tier", "restart, first read, capacity = size", first[RESTART_MIB], first[0],
+    for end, times in first.items():
+        result("restart", f"first read after a {end}, capacity = size", times, reading,
+               "reading the store", "s", f"{how}; fio reads as many bytes, 1 MiB, depth 8", FIRST_TARGET,
+               most=True)
+    result("restart", "first read after a stop, capacity = size", first["stop"], loaded,
            "a store without a tier", "s", how, most=True)
-    result("tier", "restart, all in memory, capacity = size", resident, first[0],
+    result("restart", "all in memory after a stop, capacity = size", resident, loaded,
            "a store without a tier", "s", how, RESIDENT_TARGET, most=True)
 
 
@@ -164,7 +187,6 @@ def tier(rounds: Rounds) -> None:
     _more_than_memory(rounds)
     _cold(rounds)
     _not_needed(rounds)
-    _restart(rounds)
 
 
 # ---- Against pages -------------------------------------------------------------------------------

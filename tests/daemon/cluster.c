@@ -10,8 +10,12 @@
  *						"claimed TERM KNOWN", or "refused ERROR"
  *	found					"TERM HOST[ here];" for each time the last claim was told which
  *						host took the store; HOST is "-": not known. With stop, the claim ends then
+ *	frozen TERM				what that says of a store that is frozen with TERM, as the last claim has
+ *						read it last, also if it was refused
  *	consent					"consent TERM REVISION", or "none"
  *	void TERM REVISION			"void", or "valid"
+ *	ask					"asked": which host has the store?
+ *	told					the answer, "TERM HOST[ here]", or "nothing yet"
  *	look UUID				the record in etcd: "NR TERM NAME:PATH:STATE ..", or
  *						"refused ERROR"
  *	take SECRET				"taken NR DOMAINS": put the backups of the last look
@@ -74,6 +78,19 @@ static void claim(const char *line)
 		printf("claimed %" PRIu64 " %d\n", cluster.term, cluster.known);
 }
 
+static void frozen(const char *line)
+{
+	static const char *const images[] = {
+		[CLUSTER_UNKNOWN] = "unknown", [CLUSTER_NEWEST] = "newest",
+		[CLUSTER_FOLLOWED] = "followed", [CLUSTER_PASSED] = "passed",
+	};
+	uint64_t term;
+
+	if (sscanf(line, "frozen %" SCNu64, &term) != 1)
+		exit(2);
+	printf("%s\n", images[cluster_frozen(&cluster.taken, term)]);
+}
+
 static void consent(void)
 {
 	struct cluster_consent given;
@@ -91,6 +108,22 @@ static void void_it(const char *line)
 	if (sscanf(line, "void %" SCNu64 " %" SCNd64, &given.term, &given.revision) != 2)
 		exit(2);
 	printf("%s\n", cluster_void(&cluster, &given) ? "void" : "valid");
+}
+
+static void tell_taken(void)
+{
+	struct cluster_taken taken;
+
+	if (cluster_looked(&cluster, &taken))
+		printf("%" PRIu64 " %s%s\n", taken.term, *taken.host ? taken.host : "-", taken.here ? " here" : "");
+	else
+		printf("nothing yet\n");
+}
+
+static void ask_taken(void)
+{
+	cluster_look(&cluster);
+	printf("asked\n");
 }
 
 static void look_at(const char *line)
@@ -191,10 +224,16 @@ int main(int argc, char **argv)
 			claim(line);
 		else if (!strncmp(line, "found", 5))
 			printf("%s\n", found);
+		else if (!strncmp(line, "frozen ", 7))
+			frozen(line);
 		else if (!strncmp(line, "consent", 7))
 			consent();
 		else if (!strncmp(line, "void ", 5))
 			void_it(line);
+		else if (!strncmp(line, "ask", 3))
+			ask_taken();
+		else if (!strncmp(line, "told", 4))
+			tell_taken();
 		else if (!strncmp(line, "look ", 5))
 			look_at(line);
 		else if (!strncmp(line, "take", 4))

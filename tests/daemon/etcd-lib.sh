@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Common to the guest tests with etcd: etcd, configurations with it, blocks of the store, and a
-# backup on another host, which is the drive $other over soft RoCE.  Source after guest-lib.sh.
+# backup on another host, which is the drive $other over soft RoCE, unless no_remote is set.  Source
+# after guest-lib.sh.
 store=lsmemb0
 conf=$scratch/a.conf
 lease=10
@@ -19,16 +20,37 @@ etcd_start()
 	until_true 60 answers
 }
 etcd_kill() { kill -KILL "$etcd_pid"; wait "$etcd_pid" 2>/dev/null; }
-# ask KEY: etcd's answer about a key (etcdctl takes seconds to start here)
-ask()
+b64() { printf %s "$1" | base64 -w 0; }
+# post WHAT TEXT: etcd's answer to a request (etcdctl takes seconds to start here)
+post()
 {
-	local text
-	text=$(printf '{"key":"%s"}' "$(printf %s "$1" | base64 -w 0)")
-	exec 3<>/dev/tcp/127.0.0.1/$port || return 1
-	printf 'POST /v3/kv/range HTTP/1.0\r\nContent-Length: %s\r\n\r\n%s' "${#text}" "$text" >&3
-	timeout 10 cat <&3
-	exec 3>&-
+	exec 4<>/dev/tcp/127.0.0.1/$port || return 1
+	printf 'POST /v3/%s HTTP/1.0\r\nContent-Length: %s\r\n\r\n%s' "$1" "${#2}" "$2" >&4
+	timeout 10 cat <&4
+	exec 4>&-
 }
+# ask KEY: etcd's answer about a key
+ask() { post kv/range "$(printf '{"key":"%s"}' "$(b64 "$1")")"; }
+# tell_etcd KEY VALUE ..: write keys of the store in one transaction. VALUE "-": delete the key. That
+# of the owner is attached to the lease $lease_id
+tell_etcd()
+{
+	local all= key id
+	while [ $# -gt 0 ]; do
+		key=$(b64 "/lsmem/stores/$uuid/$1")
+		id=
+		[ "$1" != owner ] || id=$(printf ',"lease":"%s"' "${lease_id:-0}")
+		if [ "$2" = - ]; then
+			all="$all,{\"request_delete_range\":{\"key\":\"$key\"}}"
+		else
+			all="$all,{\"request_put\":{\"key\":\"$key\",\"value\":\"$(b64 "$2")\"$id}}"
+		fi
+		shift 2
+	done
+	post kv/txn "{\"success\":[${all#,}]}" | grep -q '"succeeded":true'
+}
+# owner_text HOST TERM: what another host writes when it takes the store
+owner_text() { printf '{"host":"%s","boot":"another","pid":1,"lease":5,"term":%s}' "$1" "$2"; }
 answers() { ask x 2>/dev/null | grep -q raft_term; }
 # has KEY: the value of a key
 has()
@@ -79,7 +101,7 @@ server_end()
 	wait "$server_pid"
 }
 
-soft_roce "$remote"
-for backup in "$drive" "$other"; do
+[ -n "${no_remote-}" ] || soft_roce "$remote"
+for backup in "$drive" ${other:+"$other"}; do
 	dd if=/dev/zero of="$backup" bs=1M count=4 conv=fsync status=none
 done

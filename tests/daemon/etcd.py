@@ -606,6 +606,96 @@ def takers(tap: Tap, scratch: Path, etcd: Etcd) -> None:
     way.shutdown()
 
 
+def lookers(tap: Tap, scratch: Path, etcd: Etcd) -> None:
+    """An owner, also a former one, asks which host has the store."""
+    store = str(uuid.uuid4())
+    a, b, c = (Owner(scratch, host, etcd.url) for host in "abc")
+
+    def learns(owner: Owner) -> str:
+        owner.say("ask")
+        until(lambda: owner.say("told") != "nothing yet")
+        return owner.say("told")
+
+    a.claim(store)
+    tap.same("asks: nothing was asked", a.say("told"), "nothing yet")
+    tap.same("asks: its own", learns(a), "1 a here")
+    before = a.say("consent")
+    tap.same("asks: still the owner, by the same key", [a.lost(), learns(a), a.say("consent")],
+             [False, "1 a here", before])
+    b.claim(store, 0, before)
+    tap.same("asks: another host has it, and the former owner has not noticed or has", learns(a), "2 b")
+    until(a.lost)
+    tap.same("asks: a former owner", learns(a), "2 b")
+    c.claim(store, 0, b.say("consent"))
+    tap.same("asks: a former owner, when a third host has it", learns(a), "3 c")
+    tap.same("asks: an answer stays until the next question", a.say("told"), "3 c")
+    etcd.ask("kv/put", key=f"/lsmem/stores/{store}/term", value="x")
+    a.say("ask")
+    until(lambda: "is no term" in a.said())
+    tap.same("asks: no term is no answer", a.say("told"), "nothing yet")
+    etcd.ask("kv/put", key=f"/lsmem/stores/{store}/term", value="9")
+    until(lambda: a.say("told") != "nothing yet")
+    tap.same("asks: a term that no known host took", a.say("told"), "9 -")
+    etcd.kill()
+    a.say("ask")
+    tap.same("asks: without etcd there is no answer", a.say("told"), "nothing yet")
+    etcd.start()
+    until(etcd.answers)
+    until(lambda: a.say("told") != "nothing yet")
+    tap.same("asks: etcd is back", a.say("told"), "9 -")
+    for program in (a, b, c):
+        tap.same("asks: ends", program.close(), 0)
+
+
+def images(tap: Tap, scratch: Path, etcd: Etcd) -> None:
+    """What etcd says of a frozen store in this host's kernel, by the term with which it was frozen."""
+    store = str(uuid.uuid4())
+
+    def says(host: str, *terms: int) -> list[str]:
+        """A claim of this host, and what it has found of stores that were frozen with these terms."""
+        owner = Owner(scratch, host, etcd.url)
+        answers = [owner.claim(store).split(" ")[0], *(owner.say(f"frozen {term}") for term in terms)]
+        owner.close()
+        return answers
+
+    tap.same("frozen: a store that etcd does not know", says("a", 0, 1), ["claimed", "unknown", "unknown"])
+    tap.same("frozen: this host's term, or the one before it, and no other one", says("a", 0, 1, 2),
+             ["claimed", "newest", "newest", "unknown"])
+    tap.same("frozen: its claims go on from the term that they have read", says("a", 1, 2, 0),
+             ["claimed", "newest", "newest", "passed"])
+    tap.same("frozen: another host took it next; or the same term by another name", says("b", 2, 3, 4, 1, 0),
+             ["claimed", "followed", "unknown", "unknown", "passed", "passed"])
+    tap.same("frozen: it got it back since", says("a", 2, 3, 4), ["claimed", "passed", "followed", "unknown"])
+
+    a, b = (Owner(scratch, host, etcd.url) for host in "ab")
+    a.claim(store)
+    tap.same("frozen: the other host is alive", says("b", 5, 6, 4), ["refused", "followed", "unknown", "passed"])
+    consent = a.say("consent")
+    tap.same("frozen: taken by consent", [b.claim(store, 0, consent), *says("a", 6, 7, 5)],
+             ["claimed 7 1", "refused", "followed", "unknown", "passed"])
+    a.close()
+    b.close()
+
+    a = Owner(scratch, "a", etcd.url)
+    a.claim(store)
+    consent = a.say("consent")
+    a.process.kill()
+    a.process.wait()
+    next_a = Owner(scratch, "a", etcd.url)
+    tap.same("frozen: the daemon that has consented is gone, and its next one claims",
+             [next_a.claim(store, 0, "alone"), next_a.say("frozen 8"), next_a.say("frozen 7")],
+             ["claimed 9 1", "newest", "newest"])
+    b = Owner(scratch, "b", etcd.url)
+    tap.same("frozen: its claim has made the consent void", b.claim(store, 0, consent), "refused ESTALE")
+    next_a.close()
+    b.close()
+
+    put = {"key": f"/lsmem/stores/{store}/term", "value": "10"}
+    etcd.ask("kv/put", **put)
+    tap.same("frozen: an old daemon took it since: not known", says("a", 9, 10, 8),
+             ["claimed", "unknown", "unknown", "unknown"])
+
+
 def outages(tap: Tap, scratch: Path, etcd: Etcd) -> Iterator[None]:
     """etcd is unreachable for a while, and for good."""
     b = Owner(scratch, "b", f"http://127.0.0.1:{free_port('127.0.0.1')}")
@@ -816,6 +906,8 @@ def main() -> int:
             members(tap, scratch, etcd)
             consents(tap, scratch, etcd)
             takers(tap, scratch, etcd)
+            lookers(tap, scratch, etcd)
+            images(tap, scratch, etcd)
             ends(tap, scratch, etcd)
             several(tap, scratch)
             for part in slow:

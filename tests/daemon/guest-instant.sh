@@ -32,6 +32,16 @@ recovers()
 	grep 'instant: active' "$log" | tail -1 | sed 's/^.*instant/# instant/'
 }
 
+# whole: of the last recovery, how many open segments were read to the ends of their frames; and all open ones
+whole()
+{
+	sed -n 's/.* MiB read, \([0-9]*\) of \([0-9]*\) open ones to the end.*/\1 \2/p' "$log" | tail -1
+}
+# spares_unread: there were open segments that were not read to the end
+spares_unread() { set -- $(whole); echo "# $1 of $2"; [ "$1" -ge 1 ] && [ "$1" -lt "$2" ]; }
+# all_unread: none was
+all_unread() { set -- $(whole); echo "# $1 of $2"; [ "$1" -eq 0 ] && [ "$2" -ge 3 ]; }
+
 # A killed process waits for its requests of a disk for flush_ms.
 few_seconds() { echo 5000 >"/sys/class/lsmem/$store/limits/flush_ms"; }
 
@@ -65,6 +75,7 @@ for kind in object block; do
 	nap 3
 	lose "$kind: under load"
 	recovers "$kind: after the load"
+	ok "$kind: after the load: of the spares only the next was read to the end" spares_unread
 	verify "$kind: after the load: all that was acknowledged"
 	if [ $kind = object ] && [ "${LSMEM_SCALE:-100}" -ge 100 ]; then	# --ci has no time for it
 		objects 'filled to 93 %' fill 93 200000
@@ -79,6 +90,16 @@ for kind in object block; do
 		verify 'full: all there after that'
 	fi
 	is "$kind: no fetch has failed" "$(figure tier/fetch_failures)" 0
+	load 60
+	nap 2
+	slay_load
+	stop
+	is "$kind: drains under load" "$status" 0
+	run "$ctl" destroy --force "$store"
+	load_pid=
+	recovers "$kind: after a stop"
+	ok "$kind: after a stop: no open segment was read to the end" all_unread
+	verify "$kind: after a stop: all that was acknowledged"
 	drained "$kind: "
 	use $kind load
 	ok "$kind: loads again" start again

@@ -263,6 +263,7 @@ long run_freeze(struct making *m)
 		FIELD(lsmem_freeze, term, NUMBER, .low = 1, .high = 1000),	/* that and more */
 		FIELD(lsmem_freeze, frozen, ZERO),
 		FIELD(lsmem_freeze, reserved, ZERO),
+		FIELD(lsmem_freeze, objects, ZERO),
 	};
 	const struct gene *gene = m->call->gene;
 	struct lsmem_freeze freeze, thaw = { .size = sizeof(thaw), .flags = LSMEM_FREEZE_THAW };

@@ -38,7 +38,7 @@ static void act(struct link *link, uint8_t what)
 			(void)move_target_move(&link->target);
 		break;
 	case 3:
-		(void)move_source_ready(source, REVISION, DIGEST);
+		(void)move_source_ready(source, REVISION, DIGEST, OBJECTS);
 		break;
 	case 4:
 	case 5:
@@ -108,6 +108,7 @@ static union wire_message right(const struct link *link, enum wire_type type)
 		message.ready.term = htole64(TERM);
 		message.ready.revision = htole64(REVISION);
 		message.ready.last = htole64(link->target.announced);
+		message.ready.objects = htole64(OBJECTS);
 		message.ready.seglets_bytes = htole64(SEGLETS * LSMEM_SEGLET_BYTES);
 		message.ready.table_bytes = htole64(SEGLETS * sizeof(struct lsmem_seglet));
 		break;

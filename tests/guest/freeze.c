@@ -46,7 +46,7 @@ static int freeze_once(const struct follower *follower, uint32_t flags, uint64_t
 	int ret = call(follower->attach.fd, LSMEM_REPL_FREEZE, &freeze);
 
 	*frozen = freeze.frozen;
-	return ret;
+	return ret ?: !freeze.frozen && freeze.objects ? -EBADMSG : 0;
 }
 
 /* Freeze the store, while the follower acknowledges.  Returns 0 or a negative errno. */
@@ -70,6 +70,15 @@ static int thaw(const struct follower *follower)
 	int ret = freeze_once(follower, LSMEM_FREEZE_THAW, TERM, &frozen);
 
 	return frozen ? -EBADMSG : ret;
+}
+
+/* How many objects a frozen store has, says the kernel; or a negative errno. */
+static int64_t objects(const struct follower *follower)
+{
+	struct lsmem_freeze freeze = { .size = sizeof(freeze), .term = TERM };
+	int ret = call(follower->attach.fd, LSMEM_REPL_FREEZE, &freeze);
+
+	return ret ?: freeze.frozen ? (int64_t)freeze.objects : -EAGAIN;
 }
 
 /* The follower has been told all that is committed, and that all segments with entries are closed. */
@@ -252,8 +261,9 @@ TEST_F(freeze, refused)
 		{ .size = sizeof(*wrong), .term = TERM, .flags = LSMEM_FREEZE_THAW << 1 },
 		{ .size = sizeof(*wrong), .term = TERM, .frozen = 1 },
 		{ .size = sizeof(*wrong), .term = TERM, .reserved = 1 },
+		{ .size = sizeof(*wrong), .term = TERM, .objects = 1 },
 		{ .size = sizeof(*wrong), .term = 0 },
-		{ .size = sizeof(*wrong) - 1, .term = TERM },
+		{ .size = LSMEM_FREEZE_SIZE_VER0 - 1, .term = TERM },
 	};
 	struct follower other;
 	struct store new;
@@ -364,6 +374,57 @@ TEST_F(freeze, thaw)
 	EXPECT_TRUE(!strcmp(waiters[1].data, "old") || !strcmp(waiters[1].data, "new"));
 	EXPECT_EQ(0, read_op(self->store.fd, self->handle, 0, waiters[1].data));
 	EXPECT_STREQ("new", waiters[1].data);
+}
+
+/*
+ * How many objects there are: also those of a table, with its index, and of reserved indices; none that was freed, nor the
+ * index that an ALLOC has taken which waits for the thaw.
+ */
+TEST_F(freeze, objects)
+{
+	struct lsmem_op alloc = lsm_op_alloc("new", 4, 0);
+	struct lsmem_freeze old = { .size = LSMEM_FREEZE_SIZE_VER0, .term = TERM };
+	struct lsm_table *table;
+	struct lsmem_stat stat;
+	uint64_t handles[100];
+	unsigned int i;
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(0, freeze(&self->follower));
+	EXPECT_EQ(1, objects(&self->follower));
+	ASSERT_EQ(0, thaw(&self->follower));
+	for (i = 0; i < 100; i++)
+		ASSERT_EQ(0, lsm_alloc(self->store.lsm, "new", 4, 0, &handles[i], NULL));
+	for (i = 0; i < 30; i++)
+		ASSERT_EQ(0, lsm_free(self->store.lsm, handles[3 * i], 0, NULL));
+	ASSERT_EQ(0, freeze(&self->follower));
+	EXPECT_EQ(1 + 70, objects(&self->follower));
+	ASSERT_EQ(0, thaw(&self->follower));
+	ASSERT_EQ(0, lsm_table_open(self->store.lsm, 7, 0, &table));
+	for (i = 0; i < 50; i++)
+		ASSERT_EQ(0, lsm_table_put(table, &i, sizeof(i), "value", 5, 0, NULL));
+	i = 9;
+	ASSERT_EQ(0, lsm_table_remove(table, &i, sizeof(i), 0, NULL));
+	lsm_table_close(table);
+	ASSERT_EQ(0, freeze(&self->follower));
+	ASSERT_EQ(0, lsm_stat(self->store.lsm, &stat));
+	EXPECT_EQ(stat.handles_used, objects(&self->follower));
+	EXPECT_LE(1 + 70 + 49, objects(&self->follower));
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", 3600000));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		_exit(call(self->store.fd, LSMEM_IOC_ALLOC, &alloc) ? 1 : 0);
+	EXPECT_TRUE(waits(pid, 1));
+	EXPECT_EQ(stat.handles_used, objects(&self->follower));
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	/* A daemon that does not know of the number. */
+	EXPECT_EQ(0, call(self->follower.attach.fd, LSMEM_REPL_FREEZE, &old));
+	EXPECT_EQ(1, old.frozen);
+	EXPECT_EQ(0, old.objects);
+	ASSERT_EQ(0, thaw(&self->follower));
 }
 
 static int uring_command(struct io_uring *ring, int fd, unsigned long request, struct lsmem_op *op)
@@ -625,7 +686,7 @@ TEST_F_TIMEOUT(freeze, load, SECONDS)
 	struct writer *writers = calloc(WRITERS, sizeof(*writers));
 	uint64_t end = now_ms() + test_limit(60000), entries, last = 0;
 	struct lsmem_stat stat, still;
-	uint32_t i, j, n, read;
+	uint32_t i, j, n, read, live = 1;
 
 	ASSERT_NE(NULL, writers);
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/stall_ms", 3600000));
@@ -671,8 +732,10 @@ TEST_F_TIMEOUT(freeze, load, SECONDS)
 
 			if (writers[i].handles[j])
 				EXPECT_EQ(writers[i].versions[j], self->follower.keys[index].version);
+			live += !!writers[i].handles[j];
 		}
 	}
+	EXPECT_EQ(live, objects(&self->follower));
 	ASSERT_EQ(0, thaw(&self->follower));
 	for (i = 0; i < WRITERS; i++)
 		for (j = 0; j < variant->objects; j++)
@@ -722,6 +785,7 @@ TEST(disk)
 	ASSERT_EQ(BLOCK, pwrite(store.fd, buffer, BLOCK, BLOCK));
 	ASSERT_EQ(0, store_set_attribute(&store, "limits/flush_ms", STALL_MS));
 	ASSERT_EQ(0, freeze(&follower));
+	EXPECT_EQ(2, objects(&follower));
 	EXPECT_TRUE(all_closed(&follower, store.fd));
 	memset(buffer, 2, BLOCK);
 	EXPECT_EQ(-1, pwrite(store.fd, buffer, BLOCK, 0));

@@ -271,7 +271,7 @@ bool litmus_copy_leaves(void)
 static bool forget_once(uint32_t first, uint32_t second, uint32_t more, bool *goes_on, bool *hit)
 {
 	static const struct sim_options options = { .frames = 20, .backups = 3, .replicas = 2 };
-	bool ok = tell_each(&options), forgets = false;
+	bool ok = tell_each(&options), forgets = false, counts = true;
 	struct sim *sim = run.sim;
 	uint32_t drive = sim->drive[second], last;
 	int ret;
@@ -290,13 +290,16 @@ static bool forget_once(uint32_t first, uint32_t second, uint32_t more, bool *go
 		copies_settle(sim);
 		*goes_on = core_state(sim->core) == CORE_RUNNING;
 		forgets = strstr(core_error(sim->core), "its last replica is lost");
-		/* Or it stops because no digest has counted yet without @first. */
-		if (forgets || strstr(core_error(sim->core), "too few failure domains"))
+		/* Or it stops because no digest has counted yet without @first: what the drive has
+		 * of one does not count either, and the digest before it names other replicas.
+		 */
+		counts = !strstr(core_error(sim->core), "too few failure domains");
+		if (forgets || !counts)
 			sim->error[0] = '\0';
 	}
 	if (ok && !sim->error[0]) {
 		sim_cut(sim, more % DISK_CUT_KINDS);
-		last = only_on(sim, drive);
+		last = counts ? only_on(sim, drive) : 0;
 		*hit |= forgets && last;
 		ret = lit_start_from(sim, ALL(sim) & ~(1u << drive), false);
 		if (!ret && last)

@@ -466,6 +466,96 @@ bool litmus_lost_record(void)
 	return damage_end(sim, segment, 1, false);
 }
 
+/*
+ * Two heads take spares, and no other segment is opened, so nothing but the data asks for a digest.
+ * Without one the second segment would look like a spare without data.
+ */
+bool litmus_lost_spare(void)
+{
+	struct sim *sim = sim_new(11, &middling);
+	uint64_t first, second;
+	uint32_t i;
+
+	sim_start(sim, false);
+	sim_settle(sim);
+	for (i = 0; i < MODEL_SEGMENTS; i++)
+		sim->model->segments[i].limit = 100000;
+	sim->model->most_segments = 0;
+	for (i = 0; i < 3; i++) {
+		model_put(sim->model, 0, 1, 2500);
+		model_put(sim->model, 1, 2, 2500);
+		sim_settle(sim);
+	}
+	first = head_segment(sim, 1);
+	second = head_segment(sim, 2);
+	return damage_end(sim, first > second ? first : second, 1, false);
+}
+
+/*
+ * The daemon shuts down: the next recovery reads no open segment to its end, and what is destroyed is
+ * reported all the same. @resumed: another daemon has written more before, and a part of that is
+ * destroyed.
+ */
+static bool stopped_once(bool resumed)
+{
+	struct recover_result result = { 0 };
+	struct digest_item item = { 0 };
+	uint64_t segment;
+	struct sim *sim = damage_begin(3, &segment);
+	uint32_t i;
+	bool ok;
+
+	sim_shutdown(sim);
+	if (resumed) {
+		sim->model->most_segments = 0;
+		sim_kill(sim);
+		sim_settle(sim);
+		for (i = 0; i < 4; i++) {
+			model_put(sim->model, i, 1, 2500);
+			sim_settle(sim);
+		}
+	}
+	ok = !sim->error[0];
+	sim_cut(sim, DISK_CUT_DROP);
+	ok = ok && lit_frame(sim, segment, &item) && item.state == LSMEM_ITEM_OPEN && item.length &&
+	     !lit_recover(sim, false, true, &result) && result.open > 2 &&
+	     (resumed ? result.whole && result.whole < result.open : !result.whole);
+	if (!ok)
+		complain(sim, "stopped");
+	return damage_end(sim, segment, resumed ? item.length / LSMEM_BLOCK + 2 : 1, true) && ok;
+}
+
+bool litmus_stopped(void)
+{
+	return stopped_once(false) && stopped_once(true);
+}
+
+/* A recovery closes what it cuts: the next one reads no more of it than of any other closed segment. */
+bool litmus_closes(void)
+{
+	struct recover_result first = { 0 }, second = { 0 };
+	struct digest_item item = { 0 };
+	uint64_t segment;
+	struct sim *sim = damage_begin(3, &segment);
+	bool ok;
+
+	sim_cut(sim, DISK_CUT_DROP);
+	ok = !lit_recover(sim, false, false, &first) && first.open > 2 &&
+	     lit_frame(sim, segment, &item) && item.state == LSMEM_ITEM_CLOSED && item.length;
+	disk_cut(sim->disk, DISK_CUT_DROP);
+	ok = ok && !lit_recover(sim, false, false, &second) && !second.open && !second.sealed &&
+	     second.closed && second.objects == first.objects;
+	/* What was sealed would be cut there; of a closed segment the rest is used. */
+	disk_zero(sim->disk, lit_frame(sim, segment, NULL) + LSMEM_BLOCK);
+	ok = ok && lit_recover(sim, false, false, NULL) == -ENODATA && sim->last_damage[0] &&
+	     !lit_recover(sim, true, false, &second) && second.objects &&
+	     second.objects < first.objects;
+	if (!ok)
+		complain(sim, "closes");
+	sim_free(sim);
+	return ok;
+}
+
 bool litmus_lost_length(void)
 {
 	uint64_t segment;

@@ -13,6 +13,8 @@ const struct move_store moves_store = {
 	.name = "data", .uuid = "a store", .term = TERM, .indices = 1000, .seglets = SEGLETS,
 };
 
+const struct move_store *moves_has = &moves_store;
+
 struct link links[LINKS];
 struct world world;
 
@@ -97,8 +99,8 @@ static int source_keys(struct move_peer *peer, struct move_keys *keys)
 		return world.keys_fail;
 	for (i = 0; i < LINKS; i++)
 		world.broken |= links[i].keyed;
-	world.broken |= world.source.phase != MOVE_STOPS && world.source.phase != MOVE_MOVED;
-	world.broken |= world.source.phase == MOVE_STOPS && of_peer(peer)->given != world.blocks;
+	world.broken |= peer->source->phase != MOVE_STOPS && peer->source->phase != MOVE_MOVED;
+	world.broken |= peer->source->phase == MOVE_STOPS && of_peer(peer)->given != world.blocks;
 	of_peer(peer)->keyed = true;
 	world.keyed++;
 	*keys = (struct move_keys){
@@ -130,10 +132,33 @@ static void source_left(struct move_source *source)
 		world.broken |= links[i].keyed;
 }
 
-static const struct move_source_user source_user = {
+const struct move_source_user moves_user = {
 	source_slots, source_send, source_room, source_end, source_block, source_keys, source_stop, source_look,
 	source_left,
 };
+
+static void plain_begin(const char *host)
+{
+	move_source_begin(&world.source, &moves_user, moves_has, &moves_key, host, 0);
+}
+
+static bool plain_connect(struct move_peer *peer, const struct session_setup *setup)
+{
+	return move_source_connect(&world.source, peer, setup);
+}
+
+static void plain_tick(uint64_t now_ns)
+{
+	move_source_tick(&world.source, now_ns);
+}
+
+static void plain_run(void)
+{
+}
+
+static const struct moves_end plain = { plain_begin, plain_connect, move_source_gone, plain_tick, plain_run };
+
+const struct moves_end *moves_end = &plain;
 
 /* ---- The target's daemon ------------------------------------------------- */
 
@@ -169,8 +194,8 @@ static int target_store(struct move_target *target, const struct move_store *tol
 {
 	world.broken |= of_target(target)->stored;
 	of_target(target)->stored = true;
-	if (memcmp(told->uuid, moves_store.uuid, sizeof(told->uuid)) || told->term != TERM ||
-	    told->indices != moves_store.indices || told->seglets != SEGLETS || strcmp(told->name, "data"))
+	if (memcmp(told->uuid, moves_has->uuid, sizeof(told->uuid)) || told->term != moves_has->term ||
+	    told->indices != moves_has->indices || told->seglets != SEGLETS || strcmp(told->name, "data"))
 		return -ESTALE;
 	return world.store_fail;
 }
@@ -256,7 +281,7 @@ void moves_cut(struct link *link)
 	if (!link->connected)
 		return;
 	link->connected = false;
-	move_source_gone(&link->peer);
+	moves_end->gone(&link->peer);
 	link->memory = NULL;
 }
 
@@ -268,6 +293,7 @@ void moves_settle(void)
 
 	while (more) {
 		more = false;
+		moves_end->run();
 		for (i = 0; i < LINKS; i++) {
 			more |= moves_to_source(&links[i]);
 			more |= moves_to_target(&links[i]);
@@ -291,7 +317,7 @@ void moves_start(const char *host)
 	memset(&world, 0, sizeof(world));
 	world.blocks = SEGMENTS + 1;
 	world.room = ROOM;
-	move_source_begin(&world.source, &source_user, &moves_store, &moves_key, host, 0);
+	moves_end->begin(host);
 }
 
 void moves_call_with(struct link *link, const char *who, uint64_t term, const char *name, const struct secret *secret)
@@ -303,7 +329,7 @@ void moves_call_with(struct link *link, const char *who, uint64_t term, const ch
 
 	moves_cut(link);
 	memset(link, 0, sizeof(*link));
-	link->connected = move_source_connect(&world.source, &link->peer, &setup);
+	link->connected = moves_end->connect(&link->peer, &setup);
 	if (link->connected)
 		move_target_begin(&link->target, &target_user, &call, world.now_ns);
 }
@@ -321,7 +347,7 @@ void moves_pass(unsigned int seconds)
 
 	for (; seconds; seconds--) {
 		world.now_ns += SECOND;
-		move_source_tick(&world.source, world.now_ns);
+		moves_end->tick(world.now_ns);
 		for (i = 0; i < LINKS; i++)
 			if (links[i].connected)
 				move_target_tick(&links[i].target, world.now_ns);

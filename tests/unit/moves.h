@@ -15,14 +15,28 @@
 #define QUEUE	64u
 #define ROOM	16u
 #define SEGMENTS	20u	/* told before the mark */
-#define SEGLETS	64u
+#define SEGLETS	256u
 #define TERM	7u
 #define REVISION	99u
 #define DIGEST	1234u
+#define OBJECTS	987u
 #define SECOND	1000000000ull
 
 extern const struct secret moves_key, moves_other_key;
 extern const struct move_store moves_store;
+
+/* The store that the source has, and its callbacks: what it is asked does no harm, and is counted. */
+extern const struct move_store *moves_has;
+extern const struct move_source_user moves_user;
+
+/* What is behind the connections of the source: nothing, or daemon/move/source.h. @run is called often. */
+extern const struct moves_end {
+	void (*begin)(const char *host);
+	bool (*connect)(struct move_peer *peer, const struct session_setup *setup);
+	void (*gone)(struct move_peer *peer);
+	void (*tick)(uint64_t now_ns);
+	void (*run)(void);
+} *moves_end;
 
 struct queue {
 	union wire_message messages[QUEUE];

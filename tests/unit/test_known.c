@@ -73,14 +73,16 @@ static bool listings_have_an_order(void)
 	CHECK(!tell(2, 7, 1, 60, 100, 9) && counts(7, 1, 50, 8));
 	CHECK(!tell(1, 7, 2, 50, 100, 10) && counts(7, 1, 50, 10));	/* compacted */
 	CHECK(!tell(2, 7, 2, 50, 100, 11) && counts(7, 2, 50, 11));	/* moved */
+	CHECK(known_objects(known) == 1);
 	CHECK(!tell(3, 7, 2, 51, 0, 3) && counts(7, 3, 51, 3));		/* deleted */
+	CHECK(!known_objects(known));
 	CHECK(!tell(4, 7, 3, 20, 100, 12) && counts(7, 4, 20, 12));	/* a new object */
 	CHECK(known_segments(known) == 4 && counts(8, 0, 0, 0));
-	CHECK(!tell_gone(3) && counts(7, 4, 20, 12));
-	CHECK(!tell_gone(4) && counts(7, 0, 0, 0) && known_segments(known) == 2);
+	CHECK(!tell_gone(3) && counts(7, 4, 20, 12) && known_objects(known) == 1);
+	CHECK(!tell_gone(4) && counts(7, 0, 0, 0) && known_segments(known) == 2 && !known_objects(known));
 	/* It does not count, and nothing that counted less does. */
-	CHECK(!tell(1, 7, 2, 50, 100, 10) && counts(7, 0, 0, 0));
-	CHECK(!tell(5, 7, 3, 20, 100, 13) && counts(7, 5, 20, 13));	/* the survivor */
+	CHECK(!tell(1, 7, 2, 50, 100, 10) && counts(7, 0, 0, 0) && !known_objects(known));
+	CHECK(!tell(5, 7, 3, 20, 100, 13) && counts(7, 5, 20, 13) && known_objects(known) == 1);	/* the survivor */
 	CHECK(!tell_gone(4) && !tell_gone(99) && known_segments(known) == 3);
 	ahead_begin(&block.head, AHEAD_MARK);
 	CHECK(!known_block(known, &block.head) && counts(7, 5, 20, 13));
@@ -97,7 +99,7 @@ static bool segments_are_told(void)
 	CHECK(!known_block(known, &block.head) && known_segments(known) == 1);
 	ahead_begin_segment(&block.head, 6, 3, 8192);
 	CHECK(!known_block(known, &block.head) && known_segments(known) == 1);
-	known_told(known, 1, 1, &told);
+	known_told(known, 1, 1, 0, &told);
 	CHECK(told.segment(known, 0, 6, 3, 8192) && !told.segment(known, 0, 6, 3, 4096));
 	CHECK(!tell_gone(6) && !known_segments(known) && !told.segment(known, 0, 6, 3, 8192));
 	return true;
@@ -140,7 +142,7 @@ static bool gone_takes_no_room(void)
 
 		CHECK(!tell(segment, index, 1 + (uint32_t)(i / (INDICES - 2000)), 100 + i, 64, 8));
 		CHECK(!tell_gone(segment++) && counts(index, 0, 0, 0));
-		CHECK(known_segments(known) == 2000);
+		CHECK(known_segments(known) == 2000 && known_objects(known) == 2000);
 	}
 	CHECK(known_room(known) <= 2 * (3000 + KNOWN_GONE));
 	for (i = 0; i < 2000; i++)
@@ -169,7 +171,7 @@ static bool random_blocks(uint64_t random)
 {
 	static struct { uint64_t segment, version, place; uint32_t generation; } best[INDICES];
 	static bool gone[3000];
-	uint64_t step, index;
+	uint64_t step, index, objects = 0;
 
 	begin(3000);
 	memset(best, 0, sizeof(best));
@@ -185,7 +187,7 @@ static bool random_blocks(uint64_t random)
 		}
 		if (gone[segment])
 			continue;
-		CHECK(!tell(segment, index, generation, version, 40, step));
+		CHECK(!tell(segment, index, generation, version, version % 4 ? 40 : 0, step));	/* or a tombstone */
 		if (best[index].segment && (best[index].generation > generation ||
 		    (best[index].generation == generation && best[index].version > version)))
 			continue;
@@ -194,9 +196,12 @@ static bool random_blocks(uint64_t random)
 		best[index].version = version;
 		best[index].place = step;
 	}
-	for (index = 0; index < INDICES; index++)
+	for (index = 0; index < INDICES; index++) {
 		CHECK(counts(index, gone[best[index].segment] ? 0 : best[index].segment, best[index].version,
 			     best[index].place));
+		objects += best[index].segment && !gone[best[index].segment] && best[index].version % 4;
+	}
+	CHECK(known_objects(known) == objects);
 	return true;
 }
 

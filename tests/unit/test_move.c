@@ -35,7 +35,7 @@ static struct link *reach_ready(void)
 	struct link *link = reach_stop();
 
 	moves_change(3);
-	(void)move_source_ready(&world.source, REVISION, DIGEST);
+	(void)move_source_ready(&world.source, REVISION, DIGEST, OBJECTS);
 	moves_settle();
 	return link;
 }
@@ -71,11 +71,11 @@ static bool test_move(void)
 	/* READY waits for the daemon, and for all blocks. */
 	CHECK(world.stops == 1 && link->came == SEGMENTS + 8 && !link->ready.term && !world.keyed);
 	world.blocks += 40;
-	CHECK(move_source_ready(&world.source, REVISION, DIGEST) && !world.keyed);
+	CHECK(move_source_ready(&world.source, REVISION, DIGEST, OBJECTS) && !world.keyed);
 	moves_settle();
 	CHECK(world.keyed == 1 && link->keyed && link->came == SEGMENTS + 48);
 	CHECK(link->ready.term == TERM && link->ready.revision == REVISION && link->ready.digest == DIGEST);
-	CHECK(link->ready.last == link->came && world.source.phase == MOVE_TOLD);
+	CHECK(link->ready.last == link->came && link->ready.objects == OBJECTS && world.source.phase == MOVE_TOLD);
 	CHECK(link->ready.keys.seglets.key == 8 && link->ready.keys.seglets.address == 0x200000 &&
 	      link->ready.keys.table.key == 9 && link->ready.keys.table.address == 0x900000);
 	/* Its word alone is not enough. */
@@ -123,7 +123,7 @@ static bool test_one_of_many(void)
 	moves_call(0, "C", 0);
 	moves_settle();
 	CHECK(refused(&links[0]) == WIRE_REASON_HELD);
-	CHECK(move_source_ready(&world.source, REVISION, DIGEST));
+	CHECK(move_source_ready(&world.source, REVISION, DIGEST, OBJECTS));
 	moves_settle();
 	CHECK(links[1].ready.term && world.keyed == 1);
 	moves_call(0, "C", 0);
@@ -194,7 +194,7 @@ static bool test_lost(void)
 	CHECK(!move_source_resume(&world.source));
 	moves_cut(link);
 	CHECK(world.lefts == 1 && world.source.phase == MOVE_STOPS);
-	CHECK(!move_source_ready(&world.source, REVISION, DIGEST) && !world.keyed);
+	CHECK(!move_source_ready(&world.source, REVISION, DIGEST, OBJECTS) && !world.keyed);
 	moves_call(1, "C", 0);
 	moves_settle();
 	CHECK(refused(&links[1]) == WIRE_REASON_HELD);
@@ -206,7 +206,7 @@ static bool test_lost(void)
 	/* The daemon was ready, and the target has gone before READY: the next move begins anew. */
 	link = reach_stop();
 	link->peer.nr_wanted = 0;
-	CHECK(move_source_ready(&world.source, REVISION, DIGEST) && !world.keyed);
+	CHECK(move_source_ready(&world.source, REVISION, DIGEST, OBJECTS) && !world.keyed);
 	moves_cut(link);
 	CHECK(move_source_resume(&world.source));
 	link = moves_call(2, "C", 0);
@@ -259,6 +259,7 @@ static bool test_again(void)
 	moves_settle();
 	CHECK(!first->keyed && second->keyed && world.keyed == 2 && !world.lefts && !world.broken);
 	CHECK(second->ready.term == TERM && !second->ready.revision && !second->ready.last && !second->came);
+	CHECK(!second->ready.objects);
 	CHECK(refused(&links[2]) == WIRE_REASON_TERM && refused(&links[3]) == WIRE_REASON_TERM);
 	moves_pass(100);
 	CHECK(second->keyed && !second->target_ended);
@@ -390,7 +391,7 @@ static bool test_waits(void)
 	/* A target that stops to read after MOVE. */
 	link = reach_stop();
 	world.blocks += 50;
-	CHECK(move_source_ready(&world.source, REVISION, DIGEST));
+	CHECK(move_source_ready(&world.source, REVISION, DIGEST, OBJECTS));
 	link->to_source.nr = 0;
 	move_source_tick(&world.source, (MOVE_READY_S + 1) * SECOND);
 	CHECK(link->peer_ended && !world.keyed);
@@ -534,12 +535,12 @@ static bool test_failures(void)
 	CHECK(link->peer_ended && !link->came);
 	link = reach_stop();
 	world.block_fail = -EIO;
-	CHECK(move_source_ready(&world.source, REVISION, DIGEST));
+	CHECK(move_source_ready(&world.source, REVISION, DIGEST, OBJECTS));
 	moves_settle();
 	CHECK(link->peer_ended && world.lefts == 1 && !world.keyed);
 	link = reach_stop();
 	world.keys_fail = -EIO;
-	CHECK(move_source_ready(&world.source, REVISION, DIGEST));
+	CHECK(move_source_ready(&world.source, REVISION, DIGEST, OBJECTS));
 	moves_settle();
 	CHECK(link->peer_ended && world.lefts == 1 && world.source.phase == MOVE_STOPS && !world.broken);
 	return true;
@@ -642,7 +643,7 @@ static union wire_message right_ready(const struct link *link)
 	return (union wire_message){
 		.ready = {
 			.term = htole64(TERM), .revision = htole64(REVISION), .digest = htole64(DIGEST),
-			.last = htole64(link->came), .seglets_address = htole64(1u << 20),
+			.last = htole64(link->came), .objects = htole64(moves_store.indices), .seglets_address = htole64(1u << 20),
 			.seglets_bytes = htole64(SEGLETS * LSMEM_SEGLET_BYTES), .table_address = htole64(1u << 30),
 			.table_bytes = htole64(SEGLETS * sizeof(struct lsmem_seglet)),
 		},
@@ -668,6 +669,8 @@ static bool test_ready_bounds(void)
 	READY_REFUSED(ready->revision = htole64(1ull << 63));
 	READY_REFUSED(ready->last = htole64(link->came + 1));
 	READY_REFUSED(ready->last = htole64(link->came - 1));
+	READY_REFUSED(ready->objects = htole64(moves_store.indices + 1));
+	READY_REFUSED(ready->objects = htole64(1ull << 63));
 	READY_REFUSED(ready->seglets_bytes = htole64(SEGLETS * LSMEM_SEGLET_BYTES + 1));
 	READY_REFUSED(ready->seglets_bytes = 0);
 	READY_REFUSED(ready->seglets_address = htole64(0 - (uint64_t)SEGLETS * LSMEM_SEGLET_BYTES));
@@ -715,6 +718,22 @@ static bool test_hostile_ready(void)
 	message = right_ready(link);
 	tell(link, WIRE_READY, &message);
 	CHECK(link->stored && link->target_ended && !link->ready.term);
+	link = moves_call(1, "B", TERM + 1);
+	moves_settle();
+	move_source_owner(&world.source, "B", TERM + 1);
+	while (moves_to_target(link))
+		;
+	message.ready.revision = message.ready.digest = message.ready.last = 0;
+	tell(link, WIRE_READY, &message);
+	CHECK(link->stored && link->target_ended && !link->ready.term);
+	message.ready.objects = 0;
+	link = moves_call(2, "B", TERM + 1);
+	moves_settle();
+	move_source_owner(&world.source, "B", TERM + 1);
+	while (moves_to_target(link))
+		;
+	tell(link, WIRE_READY, &message);
+	CHECK(!link->target_ended && link->ready.term == TERM);
 	return true;
 }
 
@@ -868,7 +887,7 @@ static bool test_orders(uint64_t random)
 			break;
 		case 4:
 			if (source->phase == MOVE_STOPS)
-				(void)move_source_ready(source, REVISION, DIGEST);
+				(void)move_source_ready(source, REVISION, DIGEST, OBJECTS);
 			break;
 		case 5:
 			/* The target's transaction, which compares what READY has named. */

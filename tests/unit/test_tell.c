@@ -247,12 +247,12 @@ static bool knows_live(uint32_t index)
 static bool knows_all(void)
 {
 	struct lsmem_directory_entry entry;
-	uint32_t there = 0, i, nr;
+	uint32_t there = 0, live = 0, i, nr;
 	struct recover_told told;
 	uint64_t id;
 
-	known_told(both.known, 4, 9, &told);
-	CHECK(told.term == 4 && told.sequence == 9);
+	known_told(both.known, 4, 9, 5, &told);
+	CHECK(told.term == 4 && told.sequence == 9 && told.expected == 5);
 	for (i = 0; i < WORDS_SEGMENTS; i++) {
 		const struct words_segment *seg = &both.words.segments[i];
 
@@ -272,10 +272,12 @@ static bool knows_all(void)
 		CHECK(told.listing(told.context, i, &entry, &nr) == known_listing(both.known, i, &listing, &id));
 		if (!both.words.objects[i].live)
 			continue;
+		live++;
 		CHECK(nr == both.words.objects[i].segment);
 		CHECK(entry.key == __cpu_to_le64(lsmem_handle_make(i, both.words.objects[i].generation)));
 		CHECK(entry.version == __cpu_to_le64(both.words.objects[i].version));
 	}
+	CHECK(known_objects(both.known) == live && told.objects == live);
 	return true;
 }
 
@@ -387,7 +389,7 @@ static bool over(uint64_t seed)
 		if (both.directory)
 			answer();
 	}
-	CHECK(move_source_ready(&world.source, REVISION, DIGEST));
+	CHECK(move_source_ready(&world.source, REVISION, DIGEST, OBJECTS));
 	moves_settle();
 	CHECK(link->ready.term == TERM && link->ready.digest == DIGEST && link->ready.last == world.blocks);
 	CHECK(!world.broken && !both.wrong && both.blocks[AHEAD_MARK] == 1);

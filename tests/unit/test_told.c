@@ -33,6 +33,7 @@ static union {
  * @known: of it
  * @told: for the recovery
  * @without: a segment that is not told
+ * @hidden: 1 + the index of an object whose header is damaged, so that it is not told; 0: of none
  * @length: bytes by which the lengths that are told are wrong
  * @generation: by which the generations are
  */
@@ -40,7 +41,7 @@ static struct source {
 	struct known *known;
 	struct recover_told told;
 	uint64_t without;
-	uint32_t length, generation;
+	uint32_t hidden, length, generation;
 } source;
 
 /* Three more are deleted: one tombstone crosses the end of its block, two are side by side. */
@@ -67,7 +68,7 @@ static void tell_entry(const struct model *model, const struct model_entry *e, u
 	struct lsmem_entry entry;
 
 	if (!tombstone && (e->type != LSMEM_TYPE_OBJECT || !handle->live || handle->segment != segment ||
-			   handle->entry != nr))
+			   handle->entry != nr || lsmem_handle_index(e->key) + 1 == source.hidden))
 		return;
 	model_copy(model, &model->segments[segment], e->at, &entry, sizeof(entry));
 	listing = lsmem_entry_listing(&entry, home);
@@ -109,9 +110,21 @@ static void spoil(void)
 		memory_put(buffers[i]);
 }
 
+/* What the source's kernel says: how many objects are live, by their words. */
+static uint64_t live(const struct model *model)
+{
+	uint64_t nr = 0;
+	uint32_t i;
+
+	for (i = 0; i < MODEL_HANDLES; i++)
+		nr += model->handles[i].live;
+	return nr;
+}
+
 /* The power fails; the target has the newest digest's name. */
 static bool ready(struct sim *sim)
 {
+	uint64_t objects = live(sim->model);
 	enum recover_state state;
 	struct recover *r;
 
@@ -119,7 +132,7 @@ static bool ready(struct sim *sim)
 	sim_cut(sim, DISK_CUT_DROP);
 	r = recover_new(&sim->env);
 	CHECK(!recover_open(r, &state) && state == RECOVER_FULL && !recover_map(r, false));
-	known_told(source.known, recover_digest(r)->term, recover_digest(r)->sequence, &source.told);
+	known_told(source.known, recover_digest(r)->term, recover_digest(r)->sequence, objects, &source.told);
 	recover_free(r);
 	sim->told = &source.told;
 	spoil();
@@ -164,14 +177,46 @@ static bool test_recovers(void)
 	return true;
 }
 
-/* What was told is refused, and nothing is changed: the backups have all. */
+/* A recovery refuses what was told, and has changed nothing: the backups have all. */
 static bool refused(struct sim *sim, int error)
 {
 	CHECK(sim_attempt(sim) == error && !sim->nr_damage);
 	sim->told = NULL;
 	CHECK(sim_start(sim, false) && tier_live(sim, DEAD));
 	sim_free(sim);
-	source.without = source.length = source.generation = 0;
+	source.without = source.length = source.generation = source.hidden = 0;
+	return true;
+}
+
+/* The source has told of a head that is empty; but not of data in one. */
+static bool test_empty(void)
+{
+	uint32_t length, i;
+	struct sim *sim;
+
+	for (length = 0; length <= LSMEM_ALIGN; length += LSMEM_ALIGN) {
+		sim = begin(&one);
+		CHECK(ready(sim));
+		for (i = 0; i < MODEL_SEGMENTS && sim->model->segments[i].life != MODEL_HEAD; i++)
+			;
+		CHECK(i < MODEL_SEGMENTS && !sim->model->segments[i].committed);
+		ahead_begin_segment(&block.head, sim->model->segments[i].id, 1, length);
+		CHECK(!known_block(source.known, &block.head));
+		known_told(source.known, source.told.term, source.told.sequence, source.told.expected, &source.told);
+		CHECK(length ? refused(sim, -ESTALE) : sim_start(sim, false) && goes_on(sim));
+	}
+	sim = begin(&one);	/* the digest has its length */
+	model_put(sim->model, 8, 2, 100);
+	sim_settle(sim);
+	core_tick(sim->core);
+	sim_issue(sim);
+	sim_settle(sim);
+	CHECK(ready(sim));
+	i = sim->model->heads[2] - 1;
+	ahead_begin_segment(&block.head, sim->model->segments[i].id, 1, sim->model->segments[i].committed);
+	CHECK(sim->model->segments[i].committed && !known_block(source.known, &block.head));
+	known_told(source.known, source.told.term, source.told.sequence, source.told.expected, &source.told);
+	CHECK(refused(sim, -ESTALE));
 	return true;
 }
 
@@ -205,7 +250,15 @@ static bool test_refuses(void)
 	CHECK(ready(sim));
 	ahead_begin_segment(&block.head, 1000, 1, 0);
 	CHECK(!known_block(source.known, &block.head));
-	known_told(source.known, source.told.term, source.told.sequence, &source.told);
+	known_told(source.known, source.told.term, source.told.sequence, source.told.expected, &source.told);
+	CHECK(refused(sim, -ESTALE));
+
+	sim = begin(&one);		/* an object is missing, and nothing else */
+	source.hidden = 3;
+	CHECK(ready(sim) && source.told.objects + 1 == source.told.expected && refused(sim, -ESTALE));
+	sim = begin(&one);
+	CHECK(ready(sim));
+	source.told.expected--;		/* one is too many */
 	CHECK(refused(sim, -ESTALE));
 
 	sim = begin(&verified);
@@ -269,6 +322,7 @@ static bool test_settled(void)
 int main(void)
 {
 	tap_ok(test_recovers(), "a target recovers what it was told, and reads tombstones alone");
+	tap_ok(test_empty(), "a head without a byte may be told");
 	tap_ok(test_refuses(), "what was told counts only with its digest, and if all was told");
 	tap_ok(test_damaged(), "a damaged tombstone, and another replica");
 	tap_ok(test_settled(), "a core is settled when its digest says all");

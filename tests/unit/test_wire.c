@@ -695,6 +695,7 @@ static bool test_move_messages(void)
 		wire_seal(&message, type, WIRE_VERSION_MOVE - 1);
 		CHECK(wire_check(&message, wire_length(type), WIRE_VERSION_MOVE - 1, 0));
 	}
+	CHECK(wire_length(WIRE_READY) == 96 && offsetof(struct wire_ready, objects) == 48);	/* protocol.rst */
 	for (i = 0; i < sizeof(zeroes) / sizeof(zeroes[0]); i++) {
 		memset(&message, 0, sizeof(message));
 		wire_seal(&message, zeroes[i].type, WIRE_VERSION_MOVE);
