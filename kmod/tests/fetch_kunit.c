@@ -14,6 +14,7 @@
 #include "../clean.h"
 #include "../evict.h"
 #include "../load.h"
+#include "../misses.h"
 #include "../object.h"
 #include "../rest.h"
 
@@ -293,6 +294,71 @@ static void fetch_test_ahead(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, lsmem_fetch_pending(store));
 	compact_look_all(test, o, 4);
 	fetch_balance(test, o, 4);
+}
+
+/* ---- Misses of a call ------------------------------------------------------ */
+
+static void fetch_miss_op(struct lsmem_op *op, const struct compact_object *o)
+{
+	*op = (struct lsmem_op){ .op = LSMEM_OP_READ, .handle = o->handle };
+}
+
+/*
+ * Operations whose objects are COLD are asked for together, each object once, and each takes the result of its request: what
+ * has failed is not asked for again.
+ */
+static void fetch_test_misses(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct compact_object o[FETCH_NR] = { };
+	struct lsmem_op ops[FETCH_NR + 2] = { };
+	struct lsmem_misses *misses;
+	struct lsmem_fetch_one one;
+	struct fetch_backup b;
+	u32 asked = 0, i;
+	u64 until = 0;
+
+	fetch_cold(test, &b, o, FETCH_NR, FETCH_LENGTH);
+	for (i = 0; i < FETCH_NR; i++)
+		fetch_miss_op(&ops[i], &o[FETCH_NR - 1 - i]);
+	fetch_miss_op(&ops[FETCH_NR], &o[3]);			/* a second time */
+	KUNIT_EXPECT_PTR_EQ(test, lsmem_misses_new(store, ops, 0), NULL);
+	misses = lsmem_misses_new(store, ops, (1u << (FETCH_NR + 1)) - 1);
+	KUNIT_ASSERT_NOT_NULL(test, misses);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(store->fetches.nr), FETCH_NR);
+	while (fetch_take(test, &one)) {
+		u32 index = (u32)one.cookie;
+
+		asked++;
+		if (index == lsmem_handle_index(o[0].handle))
+			KUNIT_EXPECT_EQ(test, fetch_fill(test, one.cookie, NULL, 0, -EIO), 0);
+		else if (index != lsmem_handle_index(o[1].handle))
+			KUNIT_EXPECT_EQ(test, fetch_answer(test, &b, &one), 0);
+		KUNIT_ASSERT_LE(test, asked, FETCH_NR);
+	}
+	KUNIT_EXPECT_EQ(test, asked, FETCH_NR);
+	for (i = 0; i <= FETCH_NR; i++) {
+		u64 index = lsmem_handle_index(ops[i].handle);
+		int ret = lsmem_misses_fetch(store, misses, i, index, &until, LSMEM_NO_WAIT);
+
+		KUNIT_EXPECT_EQ(test, lsmem_misses_has(misses, i), i < FETCH_NR);
+		KUNIT_EXPECT_EQ(test, ret, index == lsmem_handle_index(o[0].handle) ? -EIO :
+				index == lsmem_handle_index(o[1].handle) ? -LSMEM_EWAIT : 0);
+	}
+	KUNIT_EXPECT_EQ(test, compact_counters(store).fetch_failures, 1);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(store->fetches.nr), 1);
+	/* The call ends: what was asked for comes nevertheless. */
+	lsmem_misses_free(misses);
+	lsmem_fetch_rewind(store);
+	KUNIT_ASSERT_TRUE(test, fetch_take(test, &one));
+	KUNIT_EXPECT_EQ(test, fetch_answer(test, &b, &one), 0);
+	fetch_object(test, &b, &o[0]);
+	compact_look_all(test, o, FETCH_NR);
+	/* Nothing is COLD any more, and what has been is not asked for. */
+	misses = lsmem_misses_new(store, ops, (1u << (FETCH_NR + 1)) - 1);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(store->fetches.nr), 0);
+	lsmem_misses_free(misses);
+	fetch_balance(test, o, FETCH_NR);
 }
 
 /* ---- What is read through ------------------------------------------------- */
@@ -915,6 +981,7 @@ static struct kunit_case fetch_cases[] = {
 	KUNIT_CASE(fetch_test_twice),
 	KUNIT_CASE(fetch_test_not_taken),
 	KUNIT_CASE(fetch_test_ahead),
+	KUNIT_CASE(fetch_test_misses),
 	KUNIT_CASE(fetch_test_through),
 	KUNIT_CASE_PARAM(fetch_test_race, fetch_race_gen_params),
 	KUNIT_CASE(fetch_test_race_error),

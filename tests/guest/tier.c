@@ -1111,6 +1111,8 @@ TEST_F_TIMEOUT(tier, near_late, SECONDS)
 #define GROUP		(SMALL + 1u)
 #define TOGETHER	64u		/* operations that a call asks for together */
 #define READ_MOST	16u		/* objects of a near read */
+#define EACH_MOST	12u		/* near reads of a thread, at a time */
+#define READS		16u		/* of a store */
 
 static int fill_groups(struct _test_data_tier *self)
 {
@@ -1203,6 +1205,65 @@ TEST_F_TIMEOUT(tier, near_together, SECONDS)
 	EXPECT_GE(3, reads);
 	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
 	close(drive);
+}
+
+struct beside {
+	struct _test_data_tier *tier;
+	pthread_t thread;
+	uint32_t ids[TOGETHER];
+	uint32_t nr;
+	int ret;
+};
+
+static void *beside_main(void *argument)
+{
+	struct beside *beside = argument;
+	uint64_t random = test_seed + 1;
+
+	beside->ret = read_together(beside->tier, beside->ids, beside->nr, &random);
+	return NULL;
+}
+
+/* A call leaves near reads to others; the daemon gets all objects of a read that takes too long. */
+TEST_F_TIMEOUT(tier, near_share, SECONDS)
+{
+	enum { GROUPS = 20, EACH = 3, OTHERS = 8 };
+	struct beside beside = { .tier = self, .nr = OTHERS };
+	uint32_t ids[TOGETHER], next, single;
+	uint64_t begin;
+	int fd;
+
+	if (access("/dev/mapper/control", F_OK) || system("[ -b /dev/drive/* ]"))
+		SKIP(return, "no drive in /dev/drive, or no device mapper");
+	ASSERT_EQ(0, fill_groups(self));
+	ASSERT_EQ(0, system("set -- /dev/drive/*; dmsetup create near --table \"0 $(blockdev --getsz $1) linear $1 0\""));
+	ASSERT_EQ(0, system("dmsetup mknodes near"));
+	fd = open("/dev/mapper/near", O_RDWR | O_DIRECT | O_CLOEXEC);	/* with pages cached, the close takes long */
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, near_tell(self, 0, 0, fd));
+	ASSERT_LT(0, near_place(self, fd, 0, 0));
+	next = choose_cold(self, 0, GROUPS, EACH, ids);
+	next = next ? choose_cold(self, next, OTHERS, 1, beside.ids) : 0;
+	next = next ? choose_cold(self, next, 1, 1, &single) : 0;
+	ASSERT_LT(0, next);
+	ASSERT_EQ(0, system("dmsetup suspend --noflush near"));
+	begin = now_ms();
+	EXPECT_EQ(GROUPS * EACH, read_together(self, ids, GROUPS * EACH, &self->random));
+	EXPECT_EQ(EACH_MOST, tier_attribute(&self->store, "near_reads"));
+	ASSERT_EQ(0, pthread_create(&beside.thread, NULL, beside_main, &beside));
+	pthread_join(beside.thread, NULL);
+	EXPECT_EQ(OTHERS, beside.ret);
+	EXPECT_EQ(READS, tier_attribute(&self->store, "near_reads"));
+	EXPECT_EQ(0, check(self->store.lsm, &self->objects[single], single, self->bytes));
+	EXPECT_EQ(READS, tier_attribute(&self->store, "near_reads"));
+	EXPECT_GT(10000u, now_ms() - begin);
+	EXPECT_EQ(0, tier_attribute(&self->store, "fetches_near"));
+	ASSERT_EQ(0, system("dmsetup resume near"));
+	EXPECT_LT(0, read_cold(self, false));
+	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
+	ASSERT_EQ(0, near_tell(self, 0, 0, -1));
+	close(fd);
+	EXPECT_EQ(0, system("dmsetup remove --retry near"));
 }
 
 /* Each object of a call that no backup has whole is one failure, and fails no other. */
