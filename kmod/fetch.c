@@ -1033,7 +1033,7 @@ static int lsmem_fetch_object(struct lsmem_store *store, struct lsmem_wanted *wa
 	if (wanted->nr)
 		return lsmem_through_fill(store, wanted, data, length);
 	ret = lsmem_fetch_find(&spot, data, length, &e, &at);
-	return ret ?: lsmem_cache_install(store, wanted->word, &e, data + at + lsmem_entry_header(&e));
+	return ret ?: lsmem_cache_install(store, wanted->word, &e, at, data + at + lsmem_entry_header(&e));
 }
 
 /* Try the bytes of a backup that the daemon has. Returns as lsmem_fill_one.result, or -EFAULT. */

@@ -682,7 +682,7 @@ static void fetch_test_nowhere(struct kunit *test)
 	at = &compact_handle(store, &o)->word;
 	word = *at;
 	*at = lsmem_word_next(word, LSMEM_WORD_COLD,
-			      lsmem_cold_place(b.seg->index, b.home / LSMEM_BLOCK + 1, FETCH_LENGTH));
+			      lsmem_cold_place(b.seg->index, b.home / LSMEM_BLOCK + 1, 0, FETCH_LENGTH));
 	waiter.index = lsmem_handle_index(o.handle);
 	KUNIT_ASSERT_EQ(test, lsmem_test_start(&thread, fetch_waiter_run, &waiter), 0);
 	compact_await(test, lsmem_fetch_pending(store));
@@ -821,7 +821,7 @@ static void fetch_test_cut(struct kunit *test)
 						 length, 0), -ENODATA);
 		KUNIT_ASSERT_EQ(test, fetch_state(test, &o[1]), LSMEM_WORD_COLD);
 	}
-	KUNIT_EXPECT_GE(test, one.blocks * LSMEM_BLOCK, param->length > 1024 ? end : 0);
+	KUNIT_EXPECT_EQ(test, one.blocks, DIV_ROUND_UP(end, LSMEM_BLOCK));
 	KUNIT_EXPECT_EQ(test, fetch_fill(test, one.cookie, b.log + one.block * LSMEM_BLOCK,
 					 lsmem_block_round(max(end, LSMEM_BLOCK + 1)), 0), 0);
 	KUNIT_EXPECT_STREQ(test, compact_look(store, &o[1]) ?: "", "");
@@ -910,6 +910,50 @@ static void fetch_test_back(struct kunit *test)
 	fetch_balance(test, o, nr);
 }
 
+/*
+ * How many blocks an object lies in is known when it leaves the memory of its segment, and when what was fetched leaves memory
+ * again: of its size alone two would be guessed.
+ */
+static void fetch_test_blocks(struct kunit *test)
+{
+	const u32 length = 1100, size = lsmem_entry_size(length), large = 10, nr = FETCH_NR + large;
+	struct compact_object *o = kunit_kcalloc(test, nr, sizeof(*o), GFP_KERNEL);
+	struct lsmem_store *store = test->priv;
+	u32 at = 0, blocks, two = 0, i;
+	struct lsmem_segment *cache;
+	struct fetch_backup b[3];
+	u64 place[FETCH_NR];
+
+	KUNIT_ASSERT_NOT_NULL(test, o);
+	fetch_cold(test, &b[0], o, FETCH_NR, length);
+	for (i = 0; i < FETCH_NR; i++) {
+		at = lsmem_entry_start(at);
+		blocks = DIV_ROUND_UP(at % LSMEM_BLOCK + size, LSMEM_BLOCK);
+		two += blocks == 2;
+		at += size;
+		KUNIT_EXPECT_EQ(test, lsmem_cold_blocks(fetch_word(test, &o[i])), blocks);
+		place[i] = lsmem_word_position(fetch_word(test, &o[i]));
+		fetch_object(test, &b[0], &o[i]);
+	}
+	KUNIT_EXPECT_GT(test, two, 0);
+	KUNIT_EXPECT_LT(test, two, FETCH_NR);
+	/* Until the cache segment is full. */
+	fetch_cold(test, &b[1], o + FETCH_NR, large / 2, LSMEM_OBJECT_MAX - 100);
+	fetch_cold(test, &b[2], o + FETCH_NR + large / 2, large / 2, LSMEM_OBJECT_MAX - 100);
+	for (i = 0; i < large; i++)
+		fetch_object(test, &b[1 + i / (large / 2)], &o[FETCH_NR + i]);
+	cache = lsmem_segment_of(store, lsmem_word_position(fetch_word(test, &o[0])));
+	KUNIT_ASSERT_TRUE(test, lsmem_segment_is_cache(&store->segments, cache->index));
+	KUNIT_ASSERT_EQ(test, cache->state, LSMEM_SEGMENT_CLOSED);
+	fetch_evict(test, cache);
+	for (i = 0; i < FETCH_NR; i++) {
+		KUNIT_ASSERT_EQ(test, fetch_state(test, &o[i]), LSMEM_WORD_COLD);
+		KUNIT_EXPECT_EQ(test, lsmem_word_position(fetch_word(test, &o[i])), place[i]);
+		fetch_object(test, &b[0], &o[i]);
+	}
+	fetch_balance(test, o, nr);
+}
+
 /* ---- Missing seglets ------------------------------------------------------ */
 
 /*
@@ -992,6 +1036,7 @@ static struct kunit_case fetch_cases[] = {
 	KUNIT_CASE_PARAM(fetch_test_cut, fetch_cut_gen_params),
 	KUNIT_CASE(fetch_test_flip),
 	KUNIT_CASE(fetch_test_back),
+	KUNIT_CASE(fetch_test_blocks),
 	KUNIT_CASE(fetch_test_starved),
 	KUNIT_CASE(fetch_test_place),
 	{}
