@@ -4,7 +4,7 @@
  *
  * They are behind the segments of the log in the table, and in none of its lists: they have no frame,
  * and the daemon does not see them.  Each entry is as in the log, with its home, and is followed by the
- * index of the segment of the log that has it.  Its CRC is for the cache segment, so that a move
+ * index of the segment of the log that has it, and where in its block it begins there.  Its CRC is for the cache segment, so that a move
  * verifies it like any other.  One segment is filled at a time; the others are compacted and evicted
  * like segments of the log.  One that has no seglets is free.
  *
@@ -62,14 +62,15 @@ static bool lsmem_cache_reserve(struct lsmem_store *store, u32 bytes)
 
 /*
  * Copy an entry into memory, for the cache segment that is filled.  @origin: index of the segment of the
- * log that has it; @position: out: for the word; it is counted as live there.  Returns 0 or -EAGAIN.
+ * log that has it; @inside: where in its block; @position: out: for the word; it is counted as live there.  Returns 0 or
+ * -EAGAIN.
  */
 static int lsmem_cache_put(struct lsmem_store *store, const struct lsmem_entry *e, const void *payload,
-			   u32 origin, u64 *position)
+			   u32 origin, u32 inside, u64 *position)
 {
 	u32 size = lsmem_entry_bytes(e), header = lsmem_entry_header(e), at;
 	u32 length = lsmem_entry_length(e);
-	const u64 trailer = origin;
+	const u64 trailer = lsmem_cached_trailer(origin, inside);
 	struct lsmem_append ap;
 
 	if (!lsmem_cache_reserve(store, size + LSMEM_TRAILER_BYTES))
@@ -98,6 +99,7 @@ static int lsmem_cache_put(struct lsmem_store *store, const struct lsmem_entry *
  * @store: tiered, active
  * @word: COLD, as it was when the bytes were found to be the object's
  * @e: header, as it is on a backup
+ * @inside: where it begins there, in its block, bytes
  * @payload: of the entry
  *
  * A change that comes before wins: then the copy is dead at once.
@@ -105,7 +107,7 @@ static int lsmem_cache_put(struct lsmem_store *store, const struct lsmem_entry *
  * Context: tier.fill held; does not wait for memory.
  * Return: 0; -EAGAIN: there is no memory now.
  */
-int lsmem_cache_install(struct lsmem_store *store, u64 word, const struct lsmem_entry *e,
+int lsmem_cache_install(struct lsmem_store *store, u64 word, const struct lsmem_entry *e, u32 inside,
 			const void *payload)
 {
 	struct lsmem_handle *h = lsmem_handle_at(&store->handles,
@@ -119,7 +121,7 @@ int lsmem_cache_install(struct lsmem_store *store, u64 word, const struct lsmem_
 	copy = lsmem_entry_make(LSMEM_TYPE_OBJECT, lsmem_entry_length(e), lsmem_entry_handle(e),
 				lsmem_entry_version(e), lsmem_entry_interval(e), lsmem_entry_table(e),
 				lsmem_entry_home(e) * LSMEM_BLOCK);
-	ret = lsmem_cache_put(store, &copy, payload, lsmem_cold_segment(word), &position);
+	ret = lsmem_cache_put(store, &copy, payload, lsmem_cold_segment(word), inside, &position);
 	if (ret)
 		return ret;
 	if (lsmem_word_exchange(&store->handles, h, word,

@@ -26,6 +26,7 @@
 #include "group.h"
 #include "ioctl.h"
 #include "load.h"
+#include "misses.h"
 #include "object.h"
 #include "pagefs.h"
 #include "registry.h"
@@ -42,6 +43,7 @@
 
 #define LSMEM_VECTOR_MAX	1024
 #define LSMEM_VECTOR_CHUNK	LSMEM_SPAN_MAX	/* operations fetched together */
+static_assert(LSMEM_VECTOR_CHUNK <= LSMEM_MISSES_MAX);
 #define LSMEM_OPF_CHANGE	(LSMEM_OPF_DURABLE | LSMEM_OPF_EXPECT)
 
 /**
@@ -174,10 +176,10 @@ static int lsmem_op_check(const struct lsmem_call *call, const struct lsmem_op *
 
 /*
  * Check and carry out one operation with @flags.  @place: out, where its change lies; segment 0:
- * no change.
+ * no change.  @misses: NULL, or those of operations of which this is number @which.
  */
 static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 flags,
-			struct lsmem_place *place)
+			struct lsmem_place *place, struct lsmem_misses *misses, u32 which)
 {
 	int ret = op->op == LSMEM_OP_CHECK ? -EINVAL : lsmem_op_check(call, op, flags);
 	u64 until = place->lapsed, never = LSMEM_NO_WAIT;	/* lapsed: over since long */
@@ -198,7 +200,7 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 			ret = lsmem_ops[lsmem_op_row(op->op)].change(call->store, op, place);
 		if (likely(ret != -LSMEM_ECOLD && ret != -LSMEM_EUNSETTLED)) {
 			/* Writes tell little of reads; what was fetched must be read again to stay. */
-			if (!until && !ret && op->op == LSMEM_OP_READ)
+			if (!until && !ret && op->op == LSMEM_OP_READ && !lsmem_misses_has(misses, which))
 				lsmem_touch(&call->store->tier, lsmem_handle_index(op->handle));
 			return ret;
 		}
@@ -208,8 +210,8 @@ static int lsmem_op_run(const struct lsmem_call *call, struct lsmem_op *op, u32 
 				op->handle = op->flags & LSMEM_OPF_INDEX ? lsmem_handle_index(op->handle) : 0;
 			continue;
 		}
-		ret = lsmem_fetch(call->store, lsmem_handle_index(op->handle), &until,
-				  flags & LSMEM_OPF_NOWAIT ? LSMEM_NO_WAIT : place->deadline);
+		ret = lsmem_misses_fetch(call->store, misses, which, lsmem_handle_index(op->handle), &until,
+					 flags & LSMEM_OPF_NOWAIT ? LSMEM_NO_WAIT : place->deadline);
 		if (ret == -LSMEM_EWAIT && flags & LSMEM_OPF_NOWAIT)
 			return -EAGAIN;
 	} while (!ret);
@@ -229,7 +231,7 @@ static long lsmem_op_single(void *context, struct lsmem_op *op, u32 which)
 	if (durable)
 		ret = lsmem_call_begin(call, sizeof(*call->pending));
 	if (!ret)
-		ret = lsmem_op_run(call, op, op->flags, &place);
+		ret = lsmem_op_run(call, op, op->flags, &place, NULL, 0);
 	if (ret || !durable || !place.segment)
 		return ret;
 	return call->pending ? lsmem_call_park(call, &place, NULL) :
@@ -322,7 +324,7 @@ static int lsmem_vector_one(const struct lsmem_call *call, const struct lsmem_ve
 	if (copy_to_user(user, &op, shared))
 		return -EFAULT;
 	flags = lsmem_vector_flags(vector, op.op, op.flags);
-	op.result = lsmem_op_run(call, &op, flags, place);
+	op.result = lsmem_op_run(call, &op, flags, place, NULL, 0);
 	if ((op.result == -EINTR && fatal_signal_pending(current)) || op.result == -LSMEM_EWAIT)
 		return op.result;
 	if (!op.result && flags & LSMEM_OPF_DURABLE)
@@ -380,16 +382,19 @@ static u32 lsmem_vector_chunk(const struct lsmem_call *call, const struct lsmem_
 			      struct lsmem_op __user *user, struct lsmem_op *ops, u32 nr,
 			      struct lsmem_place *place, bool *durable, long *ret)
 {
+	u64 cold = lsmem_objects_prefetch(call->store, ops, nr);
 	u32 i = 0, done, span_at = 0, alone = 1;
+	struct lsmem_misses *misses = NULL;
 
-	lsmem_objects_prefetch(call->store, ops, nr);
+	if (unlikely(cold) && lsmem_store_active(call->store))
+		misses = lsmem_misses_new(call->store, ops, cold);
 	while (i < nr) {
 		done = i < span_at ? 0 : lsmem_vector_span(call, vector, &ops[i], nr - i,
 							   place->deadline);
 		if (!done) {
 			u32 flags = lsmem_vector_flags(vector, ops[i].op, ops[i].flags);
 
-			ops[i].result = lsmem_op_run(call, &ops[i], flags, place);
+			ops[i].result = lsmem_op_run(call, &ops[i], flags, place, misses, i);
 			if ((ops[i].result == -EINTR && fatal_signal_pending(current)) ||
 			    ops[i].result == -LSMEM_EWAIT) {
 				*ret = ops[i].result;
@@ -407,6 +412,7 @@ static u32 lsmem_vector_chunk(const struct lsmem_call *call, const struct lsmem_
 					      LSMEM_OPF_DURABLE)
 				*durable = true;
 	}
+	lsmem_misses_free(misses);
 	if (i && copy_to_user(user, ops, i * sizeof(*ops))) {
 		*ret = -EFAULT;
 		return 0;

@@ -41,14 +41,16 @@ static_assert(1u << LSMEM_COLD_BLOCK_BITS == LSMEM_SEGMENT_BYTES / LSMEM_BLOCK);
  * lsmem_cold_place - where an entry is on backups, as a COLD word has it
  * @segment: index of its segment
  * @block: of the segment's log on backups, in which the header begins
+ * @inside: where in that block, bytes, or LSMEM_INSIDE_UNKNOWN
  * @size: of the entry, bytes
  *
- * An entry that is little longer than some blocks lies in one more most of the time, and not in two: the
- * others are read twice.
+ * If it is not known where it begins: an entry that is little longer than some blocks lies in one more most of the time, and
+ * not in two: the others are read twice.
  */
-u64 lsmem_cold_place(u32 segment, u32 block, u32 size)
+u64 lsmem_cold_place(u32 segment, u32 block, u32 inside, u32 size)
 {
-	u32 blocks = size / LSMEM_BLOCK + 1 + (size % LSMEM_BLOCK > LSMEM_BLOCK / 4);
+	u32 blocks = inside < LSMEM_BLOCK ? DIV_ROUND_UP(inside + size, LSMEM_BLOCK) :
+		     size / LSMEM_BLOCK + 1 + (size % LSMEM_BLOCK > LSMEM_BLOCK / 4);
 	u32 class = 0;
 
 	while (lsmem_cold_blocks(class) < blocks)
@@ -181,22 +183,36 @@ void lsmem_cached_add(struct lsmem_store *store, struct lsmem_segment *cache, s3
 }
 
 /**
+ * lsmem_cached_trailer - what follows an entry of a cache segment
+ * @origin: index of the segment of the log that has it
+ * @inside: where it begins there, in its block, bytes, or LSMEM_INSIDE_UNKNOWN
+ */
+u64 lsmem_cached_trailer(u32 origin, u32 inside)
+{
+	return (u64)inside << 32 | origin;
+}
+
+/**
  * lsmem_cached_origin - the segment of the log that has what lies in a cache segment
  * @store: tiered
  * @position: of an entry in a cache segment, which is or was live under the same rcu_read_lock(), or
  *	whose segment the caller owns
  * @size: of the entry, bytes, without trailer
+ * @inside: out, or NULL: where it begins there, in its block, bytes, or not below LSMEM_BLOCK
  */
-struct lsmem_segment *lsmem_cached_origin(struct lsmem_store *store, u64 position, u32 size)
+struct lsmem_segment *lsmem_cached_origin(struct lsmem_store *store, u64 position, u32 size, u32 *inside)
 {
-	u32 seglet = position >> LSMEM_POSITION_OFFSET_BITS, index;
+	u32 seglet = position >> LSMEM_POSITION_OFFSET_BITS;
 	u32 offset = (position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN + size;
+	u64 trailer;
 
 	for (; offset >= LSMEM_SEGLET_BYTES; offset -= LSMEM_SEGLET_BYTES)
 		seglet = min(READ_ONCE(store->seglets.table[seglet].next), store->seglets.nr - 1);
-	index = *(const u32 *)(lsmem_seglet_address(&store->seglets, seglet) + offset);
+	trailer = *(const u64 *)(lsmem_seglet_address(&store->seglets, seglet) + offset);
+	if (inside)
+		*inside = trailer >> 32;
 	/* A process with a replication descriptor can write to seglets. */
-	return &store->segments.table[min(index, store->segments.nr - 1)];
+	return &store->segments.table[min((u32)trailer, store->segments.nr - 1)];
 }
 
 /**
@@ -207,7 +223,7 @@ struct lsmem_segment *lsmem_cached_origin(struct lsmem_store *store, u64 positio
  */
 void lsmem_cached_dead(struct lsmem_store *store, u64 position, u32 size)
 {
-	lsmem_cold_add(store, lsmem_cached_origin(store, position, size), -(s32)size);
+	lsmem_cold_add(store, lsmem_cached_origin(store, position, size, NULL), -(s32)size);
 	lsmem_cached_add(store, lsmem_segment_of(store, position),
 			 -(s32)(size + LSMEM_TRAILER_BYTES));
 }

@@ -23,7 +23,12 @@ struct lsmem_store;
 #define LSMEM_ECOLD		ERECALLCONFLICT
 
 #define LSMEM_EVICT_PLANNED	16u	/* segments that one scan finds */
-#define LSMEM_TRAILER_BYTES	8u	/* behind an entry of a cache segment: where it came from */
+/*
+ * Behind an entry of a cache segment: where it came from.  The index of its segment of the log, and in the upper half where
+ * the entry begins there, in its block.
+ */
+#define LSMEM_TRAILER_BYTES	8u
+#define LSMEM_INSIDE_UNKNOWN	LSMEM_BLOCK	/* where an entry begins in its block on backups */
 
 /**
  * struct lsmem_warm - what is still to be read after a restart; only the cleaner's thread changes it
@@ -112,7 +117,7 @@ static inline void lsmem_touch(const struct lsmem_tier *tier, u64 index)
 		set_bit(index, tier->touched);
 }
 
-u64 lsmem_cold_place(u32 segment, u32 block, u32 size);
+u64 lsmem_cold_place(u32 segment, u32 block, u32 inside, u32 size);
 int lsmem_tier_init(struct lsmem_store *store);
 void lsmem_tier_destroy(struct lsmem_store *store);
 u64 lsmem_resident_bytes(struct lsmem_store *store);
@@ -120,7 +125,8 @@ bool lsmem_tier_over(struct lsmem_store *store);
 void lsmem_cold_add(struct lsmem_store *store, struct lsmem_segment *seg, s32 bytes);
 void lsmem_cold_dead(struct lsmem_store *store, u64 word, u32 size);
 void lsmem_cold_version(struct lsmem_store *store, u64 version);
-struct lsmem_segment *lsmem_cached_origin(struct lsmem_store *store, u64 position, u32 size);
+u64 lsmem_cached_trailer(u32 origin, u32 inside);
+struct lsmem_segment *lsmem_cached_origin(struct lsmem_store *store, u64 position, u32 size, u32 *inside);
 void lsmem_cached_add(struct lsmem_store *store, struct lsmem_segment *cache, s32 bytes);
 void lsmem_cached_dead(struct lsmem_store *store, u64 position, u32 size);
 void lsmem_tier_forget(struct lsmem_store *store);

@@ -128,12 +128,14 @@ struct lsmem_segment *lsmem_evict_next(struct lsmem_store *store)
 static u64 lsmem_evict_word(struct lsmem_store *store, const struct lsmem_segment *seg, u32 offset,
 			    const struct lsmem_entry *e, u64 word)
 {
-	u32 size = lsmem_entry_bytes(e), origin = seg->index;
+	u32 size = lsmem_entry_bytes(e), origin = seg->index, inside = LSMEM_INSIDE_UNKNOWN;
 
 	if (lsmem_segment_is_cache(&store->segments, origin))
-		origin = lsmem_cached_origin(store, lsmem_segment_position(seg, offset), size)->index;
+		origin = lsmem_cached_origin(store, lsmem_segment_position(seg, offset), size, &inside)->index;
+	else if (seg->committed == seg->home)	/* all is where it was written */
+		inside = offset % LSMEM_BLOCK;
 	return lsmem_word_next(word, LSMEM_WORD_COLD,
-			       lsmem_cold_place(origin, lsmem_entry_home(e), size));
+			       lsmem_cold_place(origin, lsmem_entry_home(e), inside, size));
 }
 
 /* Returns the bytes that leave memory. */

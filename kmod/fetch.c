@@ -10,7 +10,8 @@
  * the word is not the one that was asked for, the copy is dead, and who waits looks again.
  *
  * If the object lies on a near drive (near.c), it is read from there, and the daemon gets the request only if
- * that is in vain.
+ * that is in vain.  Requests for objects that lie close together can be one read; each is answered, or becomes the
+ * daemon's, on its own.
  *
  * A request stays until it is answered, or the store goes; the waits for it are bounded by
  * fetch_ms and killable.  What the daemon has taken and not answered is told to its successor.  Where
@@ -154,7 +155,8 @@ void lsmem_fetches_destroy(struct lsmem_store *store)
 
 /* ---- Requests ----------------------------------------------------------- */
 
-static int lsmem_fetch_near(struct lsmem_store *store, void *what, const void *data, u32 length);
+static int lsmem_fetch_near(struct lsmem_store *store, const struct lsmem_near_want *want, const void *data,
+			    u32 length);
 
 static struct hlist_head *lsmem_wanted_bucket(struct lsmem_store *store, u32 index)
 {
@@ -249,31 +251,46 @@ static void lsmem_wanted_queue(struct lsmem_store *store, void *what)
 		wake_up_poll(&store->repl.events, EPOLLRDBAND);
 }
 
-/* Read a request from the near drive. Returns false if that cannot be. */
-static bool lsmem_wanted_read(struct lsmem_store *store, struct lsmem_wanted *wanted)
+/*
+ * Read requests from the near drive, as far as that can be; the others are the daemon's.  @wanted: of one segment, near, the
+ * first block first; @end: block behind what is to be read, at most; @owner: see struct lsmem_near_want.
+ */
+static void lsmem_wanted_read(struct lsmem_store *store, struct lsmem_wanted *const *wanted, u32 nr, u32 end,
+			      const void *owner)
 {
 	struct lsmem_near_want want = {
-		.what = wanted,
+		.segment = lsmem_cold_segment(wanted[0]->word),
+		.owner = owner,
 		.done = lsmem_fetch_near,
 		.late = lsmem_wanted_queue,
 	};
-	struct lsmem_fetch_one one;
-	bool there;
+	u32 read = 0, i;
 
 	spin_lock(&store->fetches.lock);
-	there = lsmem_wanted_tell(store, wanted, &one);
+	for (i = 0; i < nr; i++) {
+		struct lsmem_fetch_one one;
+		bool there = lsmem_wanted_tell(store, wanted[i], &one);
+
+		if (there && !want.nr) {
+			want.id = one.segment;
+			want.block = one.block;
+			want.bytes = min((end - one.block) * LSMEM_BLOCK, wanted[i]->left);
+		}
+		if (there && one.segment == want.id) {
+			refcount_inc(&wanted[i]->refs);
+			want.what[want.nr++] = wanted[i];
+			read |= 1u << i;
+		}
+	}
 	spin_unlock(&store->fetches.lock);
-	if (!there)
-		return false;
-	want.segment = lsmem_cold_segment(wanted->word);
-	want.id = one.segment;
-	want.block = one.block;
-	want.bytes = min(one.blocks * LSMEM_BLOCK, wanted->left);
-	refcount_inc(&wanted->refs);
-	if (lsmem_near_read(store, &want))
-		return true;
-	lsmem_wanted_put(wanted);
-	return false;
+	if (want.nr && !lsmem_near_read(store, &want)) {
+		while (want.nr)
+			lsmem_wanted_put(want.what[--want.nr]);
+		read = 0;
+	}
+	for (i = 0; i < nr; i++)
+		if (!(read >> i & 1))
+			lsmem_wanted_queue(store, wanted[i]);
 }
 
 /* @nr: objects that are read through. */
@@ -315,11 +332,11 @@ static int lsmem_wanted_add(struct lsmem_store *store, struct lsmem_wanted *made
 
 /*
  * The request for a word, with a reference; a new one is read from the near drive, or queued.  @ahead:
- * nothing waits for it.  Returns an ERR_PTR(): -ENOMEM; -EBUSY: there are too many; -EAGAIN: the store is
- * being destroyed.
+ * nothing waits for it; @owner: see struct lsmem_near_want.  Returns an ERR_PTR(): -ENOMEM; -EBUSY: there are too many;
+ * -EAGAIN: the store is being destroyed.
  */
 static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 index, u64 word, bool ahead,
-					     gfp_t gfp)
+					     const void *owner, gfp_t gfp)
 {
 	u32 most = ahead ? LSMEM_FETCHES_AHEAD : LSMEM_FETCHES_MAX;
 	struct lsmem_fetches *fetches = &store->fetches;
@@ -344,8 +361,8 @@ static struct lsmem_wanted *lsmem_wanted_get(struct lsmem_store *store, u32 inde
 	if (!ret && !found) {
 		if (!made->near)
 			wake_up_poll(&store->repl.events, EPOLLRDBAND);
-		else if (!lsmem_wanted_read(store, made))
-			lsmem_wanted_queue(store, made);
+		else
+			lsmem_wanted_read(store, &made, 1, lsmem_cold_block(word) + lsmem_cold_blocks(word), owner);
 		return made;
 	}
 	kvfree(made);
@@ -454,7 +471,7 @@ static int lsmem_wanted_wait(struct lsmem_wanted *wanted, long left)
  */
 void lsmem_fetch_ask(struct lsmem_store *store, u64 index, u64 word)
 {
-	struct lsmem_wanted *wanted = lsmem_wanted_get(store, index, word, false,
+	struct lsmem_wanted *wanted = lsmem_wanted_get(store, index, word, false, NULL,
 						       GFP_NOWAIT | __GFP_NOWARN | __GFP_ACCOUNT);
 
 	if (!IS_ERR(wanted))
@@ -474,13 +491,96 @@ void lsmem_fetch_ask(struct lsmem_store *store, u64 index, u64 word)
  */
 bool lsmem_fetch_ahead(struct lsmem_store *store, u64 index, u64 word)
 {
-	struct lsmem_wanted *wanted = lsmem_wanted_get(store, index, word, true,
+	struct lsmem_wanted *wanted = lsmem_wanted_get(store, index, word, true, NULL,
 						       GFP_NOWAIT | __GFP_NOWARN);
 
 	if (IS_ERR(wanted))
 		return false;
 	lsmem_wanted_put(wanted);
 	return true;
+}
+
+/**
+ * lsmem_fetch_together - have objects fetched that lie close together, without waiting
+ * @store: tiered, active
+ * @misses: of one segment, the first block first, no object twice; the requests that could be made are filled in
+ * @nr: of @misses, 1 .. LSMEM_NEAR_OBJECTS
+ * @end: block behind what is read of the log of the segment, if they are read from the near drive
+ *
+ * Context: sleeps.  Each request is for lsmem_fetch_wait() or lsmem_fetch_leave().
+ */
+void lsmem_fetch_together(struct lsmem_store *store, struct lsmem_miss *misses, u32 nr, u32 end)
+{
+	struct lsmem_wanted *made[LSMEM_NEAR_OBJECTS], *near[LSMEM_NEAR_OBJECTS];
+	bool any = lsmem_near_any(&store->nears);
+	u32 nr_near = 0, nr_far = 0, i;
+
+	for (i = 0; i < nr; i++) {
+		made[i] = lsmem_wanted_new(misses[i].index, misses[i].word, false, 0, GFP_KERNEL_ACCOUNT);
+		if (made[i])
+			made[i]->near = any;
+	}
+	spin_lock(&store->fetches.lock);
+	for (i = 0; i < nr; i++) {
+		struct lsmem_wanted *found = lsmem_wanted_find(store, misses[i].index, misses[i].word, false);
+
+		misses[i].wanted = found;
+		if (found || !made[i] || lsmem_wanted_add(store, made[i], LSMEM_FETCHES_MAX))
+			continue;
+		misses[i].wanted = made[i];
+		if (any)
+			near[nr_near++] = made[i];
+		else
+			nr_far++;
+		made[i] = NULL;
+	}
+	spin_unlock(&store->fetches.lock);
+	for (i = 0; i < nr; i++)
+		kvfree(made[i]);
+	if (nr_near)
+		lsmem_wanted_read(store, near, nr_near, end, current);
+	if (nr_far)
+		wake_up_poll(&store->repl.events, EPOLLRDBAND);
+}
+
+/* Begin the waits of an operation, if they have not begun. Returns jiffies that are left, or -ETIMEDOUT. */
+static long lsmem_fetch_left(const struct lsmem_store *store, u64 *until)
+{
+	u64 now = ktime_get_ns();
+
+	if (!*until)
+		*until = now + (u64)READ_ONCE(store->fetches.fetch_ms) * NSEC_PER_MSEC;
+	return *until <= now ? -ETIMEDOUT : (long)nsecs_to_jiffies(*until - now) + 1;
+}
+
+/**
+ * lsmem_fetch_wait - wait for a request
+ * @store: tiered, active
+ * @wanted: from lsmem_fetch_together(), given back
+ * @until: as of lsmem_fetch()
+ * @deadline: as of lsmem_fetch()
+ *
+ * Context: sleeps, killable; holds nothing.
+ * Return: as lsmem_fetch().
+ */
+int lsmem_fetch_wait(struct lsmem_store *store, struct lsmem_wanted *wanted, u64 *until, u64 deadline)
+{
+	long left = lsmem_fetch_left(store, until);
+	int ret = left < 0 ? left : deadline == LSMEM_NO_WAIT && !lsmem_wanted_answered(wanted) ?
+		  -LSMEM_EWAIT : lsmem_wanted_wait(wanted, left);
+
+	lsmem_wanted_put(wanted);
+	/* Ticks can come late, and then several at once: the clock decides. */
+	return ret == -ETIMEDOUT && ktime_get_ns() < *until ? 0 : ret;
+}
+
+/**
+ * lsmem_fetch_leave - do not wait for a request
+ * @wanted: from lsmem_fetch_together(), given back
+ */
+void lsmem_fetch_leave(struct lsmem_wanted *wanted)
+{
+	lsmem_wanted_put(wanted);
 }
 
 /**
@@ -498,30 +598,21 @@ bool lsmem_fetch_ahead(struct lsmem_store *store, u64 index, u64 word)
  */
 int lsmem_fetch(struct lsmem_store *store, u64 index, u64 *until, u64 deadline)
 {
-	u64 word = READ_ONCE(lsmem_handle_at(&store->handles, index)->word), now = ktime_get_ns();
+	u64 word = READ_ONCE(lsmem_handle_at(&store->handles, index)->word);
 	struct lsmem_wanted *wanted;
-	int ret;
 
 	if (lsmem_word_state(word) != LSMEM_WORD_COLD)
 		return 0;
-	if (!*until)
-		*until = now + (u64)READ_ONCE(store->fetches.fetch_ms) * NSEC_PER_MSEC;
-	if (*until <= now)
+	if (lsmem_fetch_left(store, until) < 0)
 		return -ETIMEDOUT;
-	wanted = lsmem_wanted_get(store, index, word, false, GFP_KERNEL_ACCOUNT);
+	wanted = lsmem_wanted_get(store, index, word, false, current, GFP_KERNEL_ACCOUNT);
 	if (wanted == ERR_PTR(-EBUSY)) {
 		if (deadline == LSMEM_NO_WAIT)
 			return -LSMEM_EWAIT;
 		schedule_timeout_killable(1);	/* others are being answered */
 		return fatal_signal_pending(current) ? -EINTR : 0;
 	}
-	if (IS_ERR(wanted))
-		return PTR_ERR(wanted);
-	ret = deadline == LSMEM_NO_WAIT ? -LSMEM_EWAIT :
-	      lsmem_wanted_wait(wanted, nsecs_to_jiffies(*until - now) + 1);
-	lsmem_wanted_put(wanted);
-	/* Ticks can come late, and then several at once: the clock decides. */
-	return ret == -ETIMEDOUT && ktime_get_ns() < *until ? 0 : ret;
+	return IS_ERR(wanted) ? PTR_ERR(wanted) : lsmem_fetch_wait(store, wanted, until, deadline);
 }
 
 /**
@@ -613,7 +704,7 @@ void lsmem_through_put(struct lsmem_wanted *wanted)
  */
 int lsmem_fetch_want(struct lsmem_store *store, u64 index, u64 word, struct lsmem_want *want)
 {
-	struct lsmem_wanted *wanted = lsmem_wanted_get(store, index, word, false,
+	struct lsmem_wanted *wanted = lsmem_wanted_get(store, index, word, false, NULL,
 						       GFP_NOIO | __GFP_NORETRY | __GFP_NOWARN);
 	bool answered;
 
@@ -663,7 +754,7 @@ int lsmem_fetch_segment(struct lsmem_store *store, const struct lsmem_segment *s
 	struct lsmem_wanted *wanted;
 	int ret;
 
-	wanted = lsmem_wanted_get(store, LSMEM_FETCH_WHOLE | seg->index, seg->id, false, GFP_KERNEL);
+	wanted = lsmem_wanted_get(store, LSMEM_FETCH_WHOLE | seg->index, seg->id, false, NULL, GFP_KERNEL);
 	if (IS_ERR(wanted))
 		return PTR_ERR(wanted);
 	wait_event_freezable_timeout(wanted->wait, lsmem_wanted_answered(wanted) ||
@@ -942,7 +1033,7 @@ static int lsmem_fetch_object(struct lsmem_store *store, struct lsmem_wanted *wa
 	if (wanted->nr)
 		return lsmem_through_fill(store, wanted, data, length);
 	ret = lsmem_fetch_find(&spot, data, length, &e, &at);
-	return ret ?: lsmem_cache_install(store, wanted->word, &e, data + at + lsmem_entry_header(&e));
+	return ret ?: lsmem_cache_install(store, wanted->word, &e, at, data + at + lsmem_entry_header(&e));
 }
 
 /* Try the bytes of a backup that the daemon has. Returns as lsmem_fill_one.result, or -EFAULT. */
@@ -993,26 +1084,44 @@ static int lsmem_fetch_answer(struct lsmem_store *store, const struct lsmem_fill
 	return ret;
 }
 
-/* What the near drive has of a request, struct lsmem_near_want. */
-static int lsmem_fetch_near(struct lsmem_store *store, void *what, const void *data, u32 length)
+/* What the near drive has of a request; @length 0: nothing. Returns 0, or an error: it is the daemon's. tier.fill held. */
+static int lsmem_fetch_near_one(struct lsmem_store *store, struct lsmem_wanted *wanted, const void *data, u32 length)
 {
-	struct lsmem_wanted *wanted = what;
-	int ret = length ? 0 : -EIO;
+	int ret;
+
+	if (lsmem_wanted_answered(wanted))
+		return 0;
+	ret = length ? lsmem_fetch_object(store, wanted, data, length) : -EIO;
+	if (!ret)
+		lsmem_count(store, fetches_near, 1);
+	return lsmem_fetch_tried(store, wanted, ret, 0);
+}
+
+/* What the near drive has, struct lsmem_near_want.done(). */
+static int lsmem_fetch_near(struct lsmem_store *store, const struct lsmem_near_want *want, const void *data,
+			    u32 length)
+{
+	int worst = 0, ret;
+	bool room = false;
+	u32 i;
 
 	mutex_lock(&store->tier.fill);
-	if (!ret && !lsmem_wanted_answered(wanted)) {
-		ret = lsmem_fetch_object(store, wanted, data, length);
-		if (!ret)
-			lsmem_count(store, fetches_near, 1);
-		ret = lsmem_fetch_tried(store, wanted, ret, 0);
+	for (i = 0; i < want->nr; i++) {
+		struct lsmem_wanted *wanted = want->what[i];
+		u32 from = min((wanted->block - want->block) * LSMEM_BLOCK, length);
+
+		ret = lsmem_fetch_near_one(store, wanted, data + from, length - from);
+		if (ret)
+			lsmem_wanted_queue(store, wanted);
+		room |= ret == -EAGAIN;
+		if (ret == -EIO || ret == -EBADMSG)
+			worst = ret;
+		lsmem_wanted_put(wanted);
 	}
 	mutex_unlock(&store->tier.fill);
-	if (ret)
-		lsmem_wanted_queue(store, wanted);
-	if (ret == -EAGAIN)	/* make room */
+	if (room)
 		wake_up_all(&store->plan.work);
-	lsmem_wanted_put(wanted);
-	return ret;
+	return worst;
 }
 
 /**

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Fetching: what is on backups only is brought into memory.  See fetch.c.  chardev.c asks and waits for
- * objects, coldbio.c for blocks, fetched.c for segments; repl.c passes the daemon's calls on.
+ * objects, misses.c for many, coldbio.c for blocks, fetched.c for segments; repl.c passes the daemon's calls on.
  * lsmem_fetch_find() decides which bytes are the object's, lsmem_fetch_fill() what becomes of a request.
  */
 #ifndef LSMEM_FETCH_H
@@ -32,6 +32,20 @@ struct lsmem_wanted;
 struct lsmem_want {
 	struct list_head node;
 	void (*answered)(struct lsmem_want *want, int result);
+};
+
+/**
+ * struct lsmem_miss - an object that was found COLD
+ * @word: COLD
+ * @index: of its handle, below handles.nr
+ * @op: which operation of the call needs it first
+ * @wanted: its request, for lsmem_fetch_wait(); NULL: none
+ */
+struct lsmem_miss {
+	u64 word;
+	u32 index;
+	u32 op;
+	struct lsmem_wanted *wanted;
 };
 
 /**
@@ -79,6 +93,9 @@ void lsmem_fetches_destroy(struct lsmem_store *store);
 void lsmem_fetch_stop(struct lsmem_store *store);
 void lsmem_fetch_ask(struct lsmem_store *store, u64 index, u64 word);
 bool lsmem_fetch_ahead(struct lsmem_store *store, u64 index, u64 word);
+void lsmem_fetch_together(struct lsmem_store *store, struct lsmem_miss *misses, u32 nr, u32 end);
+int lsmem_fetch_wait(struct lsmem_store *store, struct lsmem_wanted *wanted, u64 *until, u64 deadline);
+void lsmem_fetch_leave(struct lsmem_wanted *wanted);
 int lsmem_fetch(struct lsmem_store *store, u64 index, u64 *until, u64 deadline);
 int lsmem_fetch_want(struct lsmem_store *store, u64 index, u64 word, struct lsmem_want *want);
 bool lsmem_fetch_unwant(struct lsmem_store *store, struct lsmem_want *want);

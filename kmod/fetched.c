@@ -91,6 +91,6 @@ u64 lsmem_fetched_word(struct lsmem_store *store, const struct lsmem_segment *se
 	cached = lsmem_word_entry(&store->seglets, word);
 	return lsmem_entry_handle(cached) == lsmem_entry_handle(e) &&
 	       lsmem_entry_version(cached) == lsmem_entry_version(e) &&
-	       lsmem_cached_origin(store, lsmem_word_position(word), lsmem_entry_bytes(e)) == seg ?
+	       lsmem_cached_origin(store, lsmem_word_position(word), lsmem_entry_bytes(e), NULL) == seg ?
 	       word : 0;
 }

@@ -362,7 +362,8 @@ static int lsmem_place_one(struct lsmem_store *store, const struct lsmem_segment
 	    (store->kind == LSMEM_KIND_BLOCK && version <= *lsmem_discarded_at(&store->handles, index)))
 		return -EINVAL;
 	WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_COLD,
-					    lsmem_cold_place(seg->index, home / LSMEM_BLOCK, size)));
+					    lsmem_cold_place(seg->index, home / LSMEM_BLOCK,
+							     home % LSMEM_BLOCK, size)));
 	store->handles.max = max(store->handles.max, generation);
 	store->handles.era = max_t(u32, store->handles.era, version >> LSMEM_VERSION_TIME_BITS);
 	return size;

@@ -14,7 +14,7 @@
  *	cold.c, entry.c				what is not in memory, entries
  *	space.c, snapshot.c, log.c		waiting for space, snapshots of scans, appending
  *	epoch.c				views of user space
- *	cache.c, near.c, fetch.c		from backups into memory
+ *	cache.c, near.c, fetch.c, misses.c	from backups into memory
  *	watch.c					notes of changes
  *	object.c, span.c			changes
  *	durable.c				waiting until they are durable

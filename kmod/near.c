@@ -11,8 +11,9 @@
  * knows the other replicas, repeats, mends, and says what is lost.  If the object was not there, or the drive
  * failed, nothing more of that segment is read here.
  *
- * The reads of a store are few, and have their memory from the beginning, on the daemon's account: who
- * finds all busy asks the daemon, whose own reads are bounded, so that a group commit has the drive.
+ * The reads of a store are few, and have their memory from the beginning, on the daemon's account: a call that
+ * finds all busy asks the daemon, whose own reads are bounded, so that a group commit has the drive.  One thread
+ * has LSMEM_NEAR_EACH of them at most, so that a vector call of many objects leaves some to other calls.
  *
  * A read holds the drive, and the memory of the store, until it has ended, however late.  No task waits so long:
  * of one that takes LSMEM_NEAR_LATE_MS, the daemon gets the request, too.  The drive holds the module.
@@ -34,6 +35,7 @@
 #include "store.h"
 
 #define LSMEM_NEAR_READS	16u	/* of a store, at a time */
+#define LSMEM_NEAR_EACH		12u	/* of these, of one thread */
 #define LSMEM_NEAR_ORDER	3	/* of a read's memory: longer ones are the daemon's */
 #define LSMEM_NEAR_BYTES	(PAGE_SIZE << LSMEM_NEAR_ORDER)
 #define LSMEM_NEAR_LATE_MS	100	/* a drive that works, under load, takes less */
@@ -53,7 +55,7 @@ struct lsmem_near_frame {
  * @node: in @idle of the drive, unless it is under way
  * @drive: of this drive
  * @store: while it is under way, with a reference
- * @want: what it is for; @want.what is NULL if it is not under way
+ * @want: what it is for; @want.nr is 0 if it is not under way
  * @begun: when, jiffies
  * @late: @want.late was called
  * @pages: its memory
@@ -129,19 +131,18 @@ static void lsmem_near_watch(struct work_struct *work)
 	struct lsmem_near_drive *drive = container_of(work, struct lsmem_near_drive, watch.work);
 	struct lsmem_store *store = drive->store;
 	bool any = false;
-	u32 i;
+	u32 i, j;
 
 	spin_lock(&store->nears.lock);
 	for (i = 0; i < LSMEM_NEAR_READS; i++) {
 		struct lsmem_near_one *one = &drive->ones[i];
 
-		if (!one->want.what || one->late)
+		if (!one->want.nr || one->late)
 			continue;
 		one->late = time_after_eq(jiffies, one->begun + msecs_to_jiffies(LSMEM_NEAR_LATE_MS));
-		if (one->late)
-			one->want.late(store, one->want.what);
-		else
-			any = true;
+		for (j = 0; one->late && j < one->want.nr; j++)
+			one->want.late(store, one->want.what[j]);
+		any |= !one->late;
 	}
 	drive->watched = any;
 	spin_unlock(&store->nears.lock);
@@ -157,23 +158,24 @@ static void lsmem_near_work(struct work_struct *work)
 {
 	struct lsmem_near_one *one = container_of(work, struct lsmem_near_one, work);
 	u32 length = one->bio->bi_status ? 0 : lsmem_block_round(one->want.bytes);
-	void *data = page_address(one->pages), *what = one->want.what;
+	const struct lsmem_near_want want = one->want;
 	struct lsmem_near_drive *drive = one->drive;
+	void *data = page_address(one->pages);
 	struct lsmem_store *store = one->store;
 	int ret;
 
 	bio_uninit(one->bio);
 	/* Behind the cut of a sealed segment there can be whole entries that do not count. */
 	if (length)
-		memset(data + one->want.bytes, 0, length - one->want.bytes);
+		memset(data + want.bytes, 0, length - want.bytes);
 	spin_lock(&store->nears.lock);
-	one->want.what = NULL;		/* late no more */
+	one->want.nr = 0;		/* late no more, and none of its owner */
 	spin_unlock(&store->nears.lock);
-	ret = one->want.done(store, what, data, length);
+	ret = want.done(store, &want, data, length);
 	spin_lock(&store->nears.lock);
-	/* It has moved, or is damaged: to look here again is in vain. */
-	if ((ret == -EIO || ret == -EBADMSG) && drive->frames[one->want.segment].id == one->want.id)
-		drive->frames[one->want.segment].id = 0;
+	/* Something has moved, or is damaged: to look here again is in vain. */
+	if ((ret == -EIO || ret == -EBADMSG) && drive->frames[want.segment].id == want.id)
+		drive->frames[want.segment].id = 0;
 	list_add(&one->node, &drive->idle);
 	spin_unlock(&store->nears.lock);
 	put_device(&store->dev);
@@ -326,6 +328,40 @@ long lsmem_near_tell(struct lsmem_store *store, const struct lsmem_near *near)
 
 /* ---- Reads -------------------------------------------------------------- */
 
+/* A read that is not under way, unless the owner has enough, or NULL. */
+static struct lsmem_near_one *lsmem_near_idle(struct lsmem_near_drive *drive, const void *owner)
+{
+	u32 own = 0, i;
+
+	lockdep_assert_held(&drive->store->nears.lock);
+	for (i = 0; owner && i < LSMEM_NEAR_READS; i++)
+		own += drive->ones[i].want.nr && drive->ones[i].want.owner == owner;
+	return own < LSMEM_NEAR_EACH ? list_first_entry_or_null(&drive->idle, struct lsmem_near_one, node) : NULL;
+}
+
+/**
+ * lsmem_near_room - could something be read from the near drive now?
+ * @store: active
+ * @segment: index of the segment
+ * @owner: as in struct lsmem_near_want
+ *
+ * A moment later all can be different.
+ */
+enum lsmem_near_room lsmem_near_room(struct lsmem_store *store, u32 segment, const void *owner)
+{
+	enum lsmem_near_room room = LSMEM_NEAR_NEVER;
+	struct lsmem_near_drive *drive;
+
+	if (!lsmem_near_any(&store->nears))
+		return room;
+	spin_lock(&store->nears.lock);
+	drive = store->nears.drive;
+	if (drive && drive->frames[segment].id)
+		room = lsmem_near_idle(drive, owner) ? LSMEM_NEAR_NOW : LSMEM_NEAR_LATER;
+	spin_unlock(&store->nears.lock);
+	return room;
+}
+
 /**
  * lsmem_near_read - read from the near drive, if there is one that has what is wanted
  * @store: active
@@ -346,7 +382,7 @@ bool lsmem_near_read(struct lsmem_store *store, const struct lsmem_near_want *wa
 	spin_lock(&store->nears.lock);
 	drive = store->nears.drive;
 	if (drive && drive->frames[want->segment].id == want->id)
-		one = list_first_entry_or_null(&drive->idle, struct lsmem_near_one, node);
+		one = lsmem_near_idle(drive, want->owner);
 	if (one) {
 		list_del_init(&one->node);
 		one->want = *want;
@@ -372,6 +408,7 @@ bool lsmem_near_read(struct lsmem_store *store, const struct lsmem_near_want *wa
 	__bio_add_page(one->bio, one->pages, lsmem_block_round(want->bytes), 0);
 	one->bio->bi_end_io = lsmem_near_ended;
 	one->bio->bi_private = one;
+	lsmem_count(store, near_reads, 1);
 	submit_bio(one->bio);
 	return true;
 }

@@ -14,6 +14,8 @@
 struct lsmem_near_drive;
 struct lsmem_store;
 
+#define LSMEM_NEAR_OBJECTS	16u	/* of a read, at most */
+
 /**
  * struct lsmem_nears - the near drive of a store
  * @lock: for @drive, its frames and its idle reads
@@ -30,19 +32,35 @@ struct lsmem_nears {
  * @id: of the segment
  * @block: of its log on backups
  * @bytes: of the log to be read from there on; what follows in the last block does not count
- * @what: for @done
+ * @owner: for the bound of what one thread has under way: it; NULL: it has none
+ * @nr: of @what, 1 .. LSMEM_NEAR_OBJECTS
+ * @what: for @done and @late
  * @done: called once, in a thread of its own, with what was read, whole blocks; @length 0: it could not be.
- *	Returns -EIO or -EBADMSG if what was wanted is not in it.  Context: may sleep
- * @late: called at most once, before @done, if the read takes long.  Context: nears.lock held
+ *	Returns -EIO or -EBADMSG if something that was wanted is not in it.  Context: may sleep
+ * @late: called at most once for each of @what, before @done, if the read takes long.  Context: nears.lock held
  */
 struct lsmem_near_want {
 	u32 segment;
 	u64 id;
 	u32 block;
 	u32 bytes;
-	void *what;
-	int (*done)(struct lsmem_store *store, void *what, const void *data, u32 length);
+	const void *owner;
+	u32 nr;
+	void *what[LSMEM_NEAR_OBJECTS];
+	int (*done)(struct lsmem_store *store, const struct lsmem_near_want *want, const void *data, u32 length);
 	void (*late)(struct lsmem_store *store, void *what);
+};
+
+/**
+ * enum lsmem_near_room - can something be read from the near drive?
+ * @LSMEM_NEAR_NOW: it can
+ * @LSMEM_NEAR_LATER: when a read has ended
+ * @LSMEM_NEAR_NEVER: there is no drive, or it is not known where the segment is there: the daemon's
+ */
+enum lsmem_near_room {
+	LSMEM_NEAR_NOW,
+	LSMEM_NEAR_LATER,
+	LSMEM_NEAR_NEVER,
 };
 
 static inline bool lsmem_near_any(const struct lsmem_nears *nears)
@@ -55,6 +73,7 @@ void lsmem_near_exit(void);
 void lsmem_near_prepare(struct lsmem_store *store);
 long lsmem_near_tell(struct lsmem_store *store, const struct lsmem_near *near);
 void lsmem_near_forget(struct lsmem_store *store);
+enum lsmem_near_room lsmem_near_room(struct lsmem_store *store, u32 segment, const void *owner);
 bool lsmem_near_read(struct lsmem_store *store, const struct lsmem_near_want *want);
 
 #endif

@@ -245,17 +245,20 @@ int lsmem_look_from(struct lsmem_store *store, struct lsmem_op *op, struct lsmem
  * lsmem_objects_prefetch - operations on these objects will follow
  * @store: the store
  * @ops: unchecked
- * @nr: how many
+ * @nr: how many, 64 at most
  *
  * Handle words first, then what they point to: the misses of one operation after
- * the other would cost more than all that it does.  What is COLD is asked for.
+ * the other would cost more than all that it does.
+ *
+ * Return: a bit for each operation that needs an object which is COLD: lsmem_misses_new().
  */
-void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *ops, u32 nr)
+u64 lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *ops, u32 nr)
 {
+	u64 cold = 0;
 	u32 i;
 
 	if (store->kind != LSMEM_KIND_OBJECT)
-		return;
+		return 0;
 	for (i = 0; i < nr; i++) {
 		u64 index = lsmem_handle_index(ops[i].handle);
 
@@ -270,7 +273,7 @@ void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *op
 			continue;
 		word = READ_ONCE(lsmem_handle_at(&store->handles, index)->word);
 		if (lsmem_word_state(word) == LSMEM_WORD_COLD) {
-			lsmem_fetch_ask(store, index, word);
+			cold |= (u64)(ops[i].op != LSMEM_OP_ALLOC) << i;
 		} else if (lsmem_word_state(word) == LSMEM_WORD_LIVE) {
 			const struct lsmem_entry *e = lsmem_word_entry(&store->seglets, word);
 
@@ -279,6 +282,7 @@ void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *op
 		}
 	}
 	rcu_read_unlock();
+	return cold;
 }
 
 /**

@@ -46,7 +46,7 @@ int lsmem_look_for(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_
 int lsmem_look_from(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_look *look,
 		    const struct lsmem_append *ap);
 
-void lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *ops, u32 nr);
+u64 lsmem_objects_prefetch(struct lsmem_store *store, const struct lsmem_op *ops, u32 nr);
 int lsmem_object_handle(struct lsmem_store *store, const struct lsmem_op *op, u64 *handle);
 int lsmem_object_alloc(struct lsmem_store *store, struct lsmem_op *op, struct lsmem_place *place);
 int lsmem_object_read(struct lsmem_store *store, struct lsmem_op *op);

@@ -330,7 +330,7 @@ static u64 lsmem_words_place(struct lsmem_store *store, const struct lsmem_listi
 	if (owner == seg)
 		return lsmem_word_position(word);
 	return lsmem_segment_is_cache(&store->segments, owner->index) &&
-	       lsmem_cached_origin(store, lsmem_word_position(word), lsmem_entry_bytes(e)) == seg ?
+	       lsmem_cached_origin(store, lsmem_word_position(word), lsmem_entry_bytes(e), NULL) == seg ?
 	       LSMEM_PLACE_COLD : LSMEM_PLACE_NONE;
 }
 

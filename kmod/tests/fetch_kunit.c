@@ -14,6 +14,7 @@
 #include "../clean.h"
 #include "../evict.h"
 #include "../load.h"
+#include "../misses.h"
 #include "../object.h"
 #include "../rest.h"
 
@@ -293,6 +294,71 @@ static void fetch_test_ahead(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, lsmem_fetch_pending(store));
 	compact_look_all(test, o, 4);
 	fetch_balance(test, o, 4);
+}
+
+/* ---- Misses of a call ------------------------------------------------------ */
+
+static void fetch_miss_op(struct lsmem_op *op, const struct compact_object *o)
+{
+	*op = (struct lsmem_op){ .op = LSMEM_OP_READ, .handle = o->handle };
+}
+
+/*
+ * Operations whose objects are COLD are asked for together, each object once, and each takes the result of its request: what
+ * has failed is not asked for again.
+ */
+static void fetch_test_misses(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	struct compact_object o[FETCH_NR] = { };
+	struct lsmem_op ops[FETCH_NR + 2] = { };
+	struct lsmem_misses *misses;
+	struct lsmem_fetch_one one;
+	struct fetch_backup b;
+	u32 asked = 0, i;
+	u64 until = 0;
+
+	fetch_cold(test, &b, o, FETCH_NR, FETCH_LENGTH);
+	for (i = 0; i < FETCH_NR; i++)
+		fetch_miss_op(&ops[i], &o[FETCH_NR - 1 - i]);
+	fetch_miss_op(&ops[FETCH_NR], &o[3]);			/* a second time */
+	KUNIT_EXPECT_PTR_EQ(test, lsmem_misses_new(store, ops, 0), NULL);
+	misses = lsmem_misses_new(store, ops, (1u << (FETCH_NR + 1)) - 1);
+	KUNIT_ASSERT_NOT_NULL(test, misses);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(store->fetches.nr), FETCH_NR);
+	while (fetch_take(test, &one)) {
+		u32 index = (u32)one.cookie;
+
+		asked++;
+		if (index == lsmem_handle_index(o[0].handle))
+			KUNIT_EXPECT_EQ(test, fetch_fill(test, one.cookie, NULL, 0, -EIO), 0);
+		else if (index != lsmem_handle_index(o[1].handle))
+			KUNIT_EXPECT_EQ(test, fetch_answer(test, &b, &one), 0);
+		KUNIT_ASSERT_LE(test, asked, FETCH_NR);
+	}
+	KUNIT_EXPECT_EQ(test, asked, FETCH_NR);
+	for (i = 0; i <= FETCH_NR; i++) {
+		u64 index = lsmem_handle_index(ops[i].handle);
+		int ret = lsmem_misses_fetch(store, misses, i, index, &until, LSMEM_NO_WAIT);
+
+		KUNIT_EXPECT_EQ(test, lsmem_misses_has(misses, i), i < FETCH_NR);
+		KUNIT_EXPECT_EQ(test, ret, index == lsmem_handle_index(o[0].handle) ? -EIO :
+				index == lsmem_handle_index(o[1].handle) ? -LSMEM_EWAIT : 0);
+	}
+	KUNIT_EXPECT_EQ(test, compact_counters(store).fetch_failures, 1);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(store->fetches.nr), 1);
+	/* The call ends: what was asked for comes nevertheless. */
+	lsmem_misses_free(misses);
+	lsmem_fetch_rewind(store);
+	KUNIT_ASSERT_TRUE(test, fetch_take(test, &one));
+	KUNIT_EXPECT_EQ(test, fetch_answer(test, &b, &one), 0);
+	fetch_object(test, &b, &o[0]);
+	compact_look_all(test, o, FETCH_NR);
+	/* Nothing is COLD any more, and what has been is not asked for. */
+	misses = lsmem_misses_new(store, ops, (1u << (FETCH_NR + 1)) - 1);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(store->fetches.nr), 0);
+	lsmem_misses_free(misses);
+	fetch_balance(test, o, FETCH_NR);
 }
 
 /* ---- What is read through ------------------------------------------------- */
@@ -616,7 +682,7 @@ static void fetch_test_nowhere(struct kunit *test)
 	at = &compact_handle(store, &o)->word;
 	word = *at;
 	*at = lsmem_word_next(word, LSMEM_WORD_COLD,
-			      lsmem_cold_place(b.seg->index, b.home / LSMEM_BLOCK + 1, FETCH_LENGTH));
+			      lsmem_cold_place(b.seg->index, b.home / LSMEM_BLOCK + 1, 0, FETCH_LENGTH));
 	waiter.index = lsmem_handle_index(o.handle);
 	KUNIT_ASSERT_EQ(test, lsmem_test_start(&thread, fetch_waiter_run, &waiter), 0);
 	compact_await(test, lsmem_fetch_pending(store));
@@ -755,7 +821,7 @@ static void fetch_test_cut(struct kunit *test)
 						 length, 0), -ENODATA);
 		KUNIT_ASSERT_EQ(test, fetch_state(test, &o[1]), LSMEM_WORD_COLD);
 	}
-	KUNIT_EXPECT_GE(test, one.blocks * LSMEM_BLOCK, param->length > 1024 ? end : 0);
+	KUNIT_EXPECT_EQ(test, one.blocks, DIV_ROUND_UP(end, LSMEM_BLOCK));
 	KUNIT_EXPECT_EQ(test, fetch_fill(test, one.cookie, b.log + one.block * LSMEM_BLOCK,
 					 lsmem_block_round(max(end, LSMEM_BLOCK + 1)), 0), 0);
 	KUNIT_EXPECT_STREQ(test, compact_look(store, &o[1]) ?: "", "");
@@ -844,6 +910,50 @@ static void fetch_test_back(struct kunit *test)
 	fetch_balance(test, o, nr);
 }
 
+/*
+ * How many blocks an object lies in is known when it leaves the memory of its segment, and when what was fetched leaves memory
+ * again: of its size alone two would be guessed.
+ */
+static void fetch_test_blocks(struct kunit *test)
+{
+	const u32 length = 1100, size = lsmem_entry_size(length), large = 10, nr = FETCH_NR + large;
+	struct compact_object *o = kunit_kcalloc(test, nr, sizeof(*o), GFP_KERNEL);
+	struct lsmem_store *store = test->priv;
+	u32 at = 0, blocks, two = 0, i;
+	struct lsmem_segment *cache;
+	struct fetch_backup b[3];
+	u64 place[FETCH_NR];
+
+	KUNIT_ASSERT_NOT_NULL(test, o);
+	fetch_cold(test, &b[0], o, FETCH_NR, length);
+	for (i = 0; i < FETCH_NR; i++) {
+		at = lsmem_entry_start(at);
+		blocks = DIV_ROUND_UP(at % LSMEM_BLOCK + size, LSMEM_BLOCK);
+		two += blocks == 2;
+		at += size;
+		KUNIT_EXPECT_EQ(test, lsmem_cold_blocks(fetch_word(test, &o[i])), blocks);
+		place[i] = lsmem_word_position(fetch_word(test, &o[i]));
+		fetch_object(test, &b[0], &o[i]);
+	}
+	KUNIT_EXPECT_GT(test, two, 0);
+	KUNIT_EXPECT_LT(test, two, FETCH_NR);
+	/* Until the cache segment is full. */
+	fetch_cold(test, &b[1], o + FETCH_NR, large / 2, LSMEM_OBJECT_MAX - 100);
+	fetch_cold(test, &b[2], o + FETCH_NR + large / 2, large / 2, LSMEM_OBJECT_MAX - 100);
+	for (i = 0; i < large; i++)
+		fetch_object(test, &b[1 + i / (large / 2)], &o[FETCH_NR + i]);
+	cache = lsmem_segment_of(store, lsmem_word_position(fetch_word(test, &o[0])));
+	KUNIT_ASSERT_TRUE(test, lsmem_segment_is_cache(&store->segments, cache->index));
+	KUNIT_ASSERT_EQ(test, cache->state, LSMEM_SEGMENT_CLOSED);
+	fetch_evict(test, cache);
+	for (i = 0; i < FETCH_NR; i++) {
+		KUNIT_ASSERT_EQ(test, fetch_state(test, &o[i]), LSMEM_WORD_COLD);
+		KUNIT_EXPECT_EQ(test, lsmem_word_position(fetch_word(test, &o[i])), place[i]);
+		fetch_object(test, &b[0], &o[i]);
+	}
+	fetch_balance(test, o, nr);
+}
+
 /* ---- Missing seglets ------------------------------------------------------ */
 
 /*
@@ -915,6 +1025,7 @@ static struct kunit_case fetch_cases[] = {
 	KUNIT_CASE(fetch_test_twice),
 	KUNIT_CASE(fetch_test_not_taken),
 	KUNIT_CASE(fetch_test_ahead),
+	KUNIT_CASE(fetch_test_misses),
 	KUNIT_CASE(fetch_test_through),
 	KUNIT_CASE_PARAM(fetch_test_race, fetch_race_gen_params),
 	KUNIT_CASE(fetch_test_race_error),
@@ -925,6 +1036,7 @@ static struct kunit_case fetch_cases[] = {
 	KUNIT_CASE_PARAM(fetch_test_cut, fetch_cut_gen_params),
 	KUNIT_CASE(fetch_test_flip),
 	KUNIT_CASE(fetch_test_back),
+	KUNIT_CASE(fetch_test_blocks),
 	KUNIT_CASE(fetch_test_starved),
 	KUNIT_CASE(fetch_test_place),
 	{}

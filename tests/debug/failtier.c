@@ -455,9 +455,13 @@ TEST_F_TIMEOUT(cold, through, SECONDS)
 	EXPECT_EQ(0, close(snapshot.fd));
 }
 
-/* The drive that the kernel reads itself: all or nothing, and the reads need no memory but for the request. */
+/*
+ * The drive that the kernel reads itself: all or nothing, and the reads need no memory but for the requests.  Those of a vector
+ * that get none are asked for in their turn.
+ */
 TEST_F_TIMEOUT(cold, near, SECONDS)
 {
+	static uint8_t read[NEIGHBOURS][LENGTH];
 	struct lsmem_near near = { .size = sizeof(near) }, place = { .size = sizeof(place), .segment = 1 };
 	const struct keeper_frame *frame = &self->keeper.frames[0];
 	int fd = self->follower.attach.fd;
@@ -485,6 +489,31 @@ TEST_F_TIMEOUT(cold, near, SECONDS)
 	ASSERT_EQ(0, call(fd, LSMEM_REPL_NEAR, &place));
 	EXPECT_EQ(0, serial_of(&self->store, self->next++));
 	EXPECT_EQ(1, store_attribute(&self->store, "tier/fetches_near"));
+	last = (struct failing){ 0 };
+	FOR_EACH_FAILURE(f) {
+		struct lsmem_op ops[NEIGHBOURS];
+		struct lsmem_vector vector = {
+			.size = sizeof(vector), .ops = (uintptr_t)ops, .nr = NEIGHBOURS, .stride = sizeof(ops[0]),
+		};
+		uint32_t index = self->next, i;
+		uint64_t serial;
+		int ret;
+
+		self->next += NEIGHBOURS;
+		ASSERT_GE(OBJECTS, self->next - 1);
+		for (i = 0; i < NEIGHBOURS; i++)	/* backwards: they are sorted to become one read */
+			ops[i] = op_of(LSMEM_OP_READ, lsmem_handle_make(index + NEIGHBOURS - 1 - i, 1), read[i], LENGTH);
+		INJECT(f, ret = call(self->store.fd, LSMEM_IOC_VECTOR, &vector));
+		JUDGE(f, ret);
+		for (i = 0; i < NEIGHBOURS; i++) {
+			if (!ret)
+				EXPECT_TRUE(ops[i].result ? f.hit && fail_allowed(ops[i].result) :
+					    content_right(read[i], LENGTH, index + NEIGHBOURS - 1 - i, &serial) && !serial);
+			EXPECT_EQ(0, serial_of(&self->store, index + i));
+		}
+	}
+	JUDGE_ALL(1);
+	EXPECT_GT(store_attribute(&self->store, "tier/fetches_near"), store_attribute(&self->store, "tier/near_reads"));
 	close(near.fd);
 }
 

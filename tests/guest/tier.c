@@ -1104,6 +1104,186 @@ TEST_F_TIMEOUT(tier, near_late, SECONDS)
 	EXPECT_EQ(0, system("dmsetup remove --retry near"));
 }
 
+/* ---- Near reads of several objects ----------------------------------------- */
+
+#define SMALL		20u		/* objects that lie one behind the other, then one that is as long as can be */
+#define SMALL_BYTES	200u
+#define GROUP		(SMALL + 1u)
+#define TOGETHER	64u		/* operations that a call asks for together */
+#define READ_MOST	16u		/* objects of a near read */
+#define EACH_MOST	12u		/* near reads of a thread, at a time */
+#define READS		16u		/* of a store */
+
+static int fill_groups(struct _test_data_tier *self)
+{
+	struct lsmem_stat stat = { 0 };
+	int ret = 0;
+
+	while (!ret && self->nr < OBJECTS && stat.live_bytes <= CAPACITY / 10 * 8) {
+		ret = put_length(self->store.lsm, &self->objects[self->nr], self->nr, self->bytes,
+				 self->nr % GROUP < SMALL ? SMALL_BYTES : LENGTH_MAX);
+		self->nr += !ret;
+		if (!ret && self->nr % GROUP == 0)
+			ret = lsm_stat(self->store.lsm, &stat);
+	}
+	return ret;
+}
+
+/*
+ * Choose the first @each objects of @nr groups, none of which is in memory, from group @from on.  Returns the group behind
+ * them, or 0: there are too few.
+ */
+static uint32_t choose_cold(struct _test_data_tier *self, uint32_t from, uint32_t nr, uint32_t each, uint32_t *ids)
+{
+	uint32_t i;
+
+	for (; nr && (from + 1) * GROUP <= self->nr; from++) {
+		for (i = 0; i < each && find_cold(self, from * GROUP + i) == from * GROUP + i; i++)
+			*ids++ = from * GROUP + i;
+		if (i < each)
+			ids -= i;
+		nr -= i == each;
+	}
+	return nr ? 0 : from;
+}
+
+/* Read objects in one call, in any order. Returns how many are right, or a negative errno. */
+static int read_together(struct _test_data_tier *self, uint32_t *ids, uint32_t nr, uint64_t *random)
+{
+	static _Thread_local uint8_t bytes[TOGETHER][SMALL_BYTES];
+	struct lsmem_op ops[TOGETHER];
+	uint32_t i, other, id;
+	int ret;
+
+	for (i = nr; i-- > 1; ids[i] = ids[other], ids[other] = id) {
+		id = ids[i];
+		other = random_below(random, i + 1);
+	}
+	for (i = 0; i < nr; i++)
+		ops[i] = lsm_op_read(self->objects[ids[i]].handle, bytes[i], SMALL_BYTES, 0);
+	ret = lsm_vector(self->store.lsm, ops, nr, 0, NULL);
+	for (i = 0; i < nr && ret >= 0; i++)
+		ret += !ops[i].result && ops[i].length == SMALL_BYTES &&
+		       content_is(bytes[i], SMALL_BYTES, ids[i], self->objects[ids[i]].serial);
+	return ret;
+}
+
+/* What lies close together is one read, whatever the order of the operations, and so is what comes later in the call. */
+TEST_F_TIMEOUT(tier, near_together, SECONDS)
+{
+	enum { GROUPS = 21, EACH = 3 };
+	uint32_t ids[TOGETHER], next, round;
+	long long reads, near;
+	int drive = open_drive();
+
+	if (drive < 0)
+		SKIP(return, "no drive in /dev/drive");
+	ASSERT_EQ(0, fill_groups(self));
+	ASSERT_EQ(0, near_tell(self, 0, 0, drive));
+	ASSERT_LT(0, near_place(self, drive, 0, 0));
+	for (next = 0, round = 0; round < 4; round++) {
+		next = choose_cold(self, next, GROUPS, EACH, ids);
+		ASSERT_LT(0, next);
+		reads = tier_attribute(&self->store, "near_reads");
+		near = tier_attribute(&self->store, "fetches_near");
+		ASSERT_EQ(GROUPS * EACH, read_together(self, ids, GROUPS * EACH, &self->random));
+		reads = tier_attribute(&self->store, "near_reads") - reads;
+		near = tier_attribute(&self->store, "fetches_near") - near;
+		printf("# %u objects of %u places: %lld fetches in %lld near reads\n", GROUPS * EACH, GROUPS, near, reads);
+		EXPECT_LE(GROUPS * EACH - EACH, near);
+		EXPECT_GE(GROUPS + 2, reads);		/* a segment can end within a group */
+	}
+	/* More than one read has room for. */
+	next = choose_cold(self, next, 1, SMALL, ids);
+	ASSERT_LT(0, next);
+	reads = tier_attribute(&self->store, "near_reads");
+	near = tier_attribute(&self->store, "fetches_near");
+	ASSERT_EQ(SMALL, read_together(self, ids, SMALL, &self->random));
+	EXPECT_EQ(SMALL, tier_attribute(&self->store, "fetches_near") - near);
+	reads = tier_attribute(&self->store, "near_reads") - reads;
+	EXPECT_LE((SMALL + READ_MOST - 1) / READ_MOST, reads);
+	EXPECT_GE(3, reads);
+	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
+	close(drive);
+}
+
+struct beside {
+	struct _test_data_tier *tier;
+	pthread_t thread;
+	uint32_t ids[TOGETHER];
+	uint32_t nr;
+	int ret;
+};
+
+static void *beside_main(void *argument)
+{
+	struct beside *beside = argument;
+	uint64_t random = test_seed + 1;
+
+	beside->ret = read_together(beside->tier, beside->ids, beside->nr, &random);
+	return NULL;
+}
+
+/* A call leaves near reads to others; the daemon gets all objects of a read that takes too long. */
+TEST_F_TIMEOUT(tier, near_share, SECONDS)
+{
+	enum { GROUPS = 20, EACH = 3, OTHERS = 8 };
+	struct beside beside = { .tier = self, .nr = OTHERS };
+	uint32_t ids[TOGETHER], next, single;
+	uint64_t begin;
+	int fd;
+
+	if (access("/dev/mapper/control", F_OK) || system("[ -b /dev/drive/* ]"))
+		SKIP(return, "no drive in /dev/drive, or no device mapper");
+	ASSERT_EQ(0, fill_groups(self));
+	ASSERT_EQ(0, system("set -- /dev/drive/*; dmsetup create near --table \"0 $(blockdev --getsz $1) linear $1 0\""));
+	ASSERT_EQ(0, system("dmsetup mknodes near"));
+	fd = open("/dev/mapper/near", O_RDWR | O_DIRECT | O_CLOEXEC);	/* with pages cached, the close takes long */
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, near_tell(self, 0, 0, fd));
+	ASSERT_LT(0, near_place(self, fd, 0, 0));
+	next = choose_cold(self, 0, GROUPS, EACH, ids);
+	next = next ? choose_cold(self, next, OTHERS, 1, beside.ids) : 0;
+	next = next ? choose_cold(self, next, 1, 1, &single) : 0;
+	ASSERT_LT(0, next);
+	ASSERT_EQ(0, system("dmsetup suspend --noflush near"));
+	begin = now_ms();
+	EXPECT_EQ(GROUPS * EACH, read_together(self, ids, GROUPS * EACH, &self->random));
+	EXPECT_EQ(EACH_MOST, tier_attribute(&self->store, "near_reads"));
+	ASSERT_EQ(0, pthread_create(&beside.thread, NULL, beside_main, &beside));
+	pthread_join(beside.thread, NULL);
+	EXPECT_EQ(OTHERS, beside.ret);
+	EXPECT_EQ(READS, tier_attribute(&self->store, "near_reads"));
+	EXPECT_EQ(0, check(self->store.lsm, &self->objects[single], single, self->bytes));
+	EXPECT_EQ(READS, tier_attribute(&self->store, "near_reads"));
+	EXPECT_GT(10000u, now_ms() - begin);
+	EXPECT_EQ(0, tier_attribute(&self->store, "fetches_near"));
+	ASSERT_EQ(0, system("dmsetup resume near"));
+	EXPECT_LT(0, read_cold(self, false));
+	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
+	ASSERT_EQ(0, near_tell(self, 0, 0, -1));
+	close(fd);
+	EXPECT_EQ(0, system("dmsetup remove --retry near"));
+}
+
+/* Each object of a call that no backup has whole is one failure, and fails no other. */
+TEST_F_TIMEOUT(tier, failed_together, SECONDS)
+{
+	enum { GROUPS = 10, EACH = 2 };
+	uint32_t ids[TOGETHER], i;
+
+	ASSERT_EQ(0, fill_groups(self));
+	ASSERT_LT(0, choose_cold(self, 0, GROUPS, EACH, ids));
+	atomic_store(&self->keeper.mood, KEEPER_DAMAGED);
+	EXPECT_EQ(0, read_together(self, ids, GROUPS * EACH, &self->random));
+	EXPECT_EQ(GROUPS * EACH, tier_attribute(&self->store, "fetch_failures"));
+	atomic_store(&self->keeper.mood, KEEPER_GOOD);
+	EXPECT_EQ(GROUPS * EACH, read_together(self, ids, GROUPS * EACH, &self->random));
+	for (i = 0; i < GROUPS * EACH; i++)
+		EXPECT_EQ(0, check(self->store.lsm, &self->objects[ids[i]], ids[i], self->bytes));
+	EXPECT_EQ(GROUPS * EACH, tier_attribute(&self->store, "fetch_failures"));
+}
+
 TEST_F_TIMEOUT(tier, near_errors, SECONDS)
 {
 	struct lsmem_near near = { .size = sizeof(near), .flags = 1, .fd = -1 };
