@@ -121,6 +121,12 @@ ok 'rotten: all there' cmp -n $((64 << 20)) "$data" "/dev/$store"
 # ---- Damaged replicas that no copy is made of --------------------------------------------
 # checks COUNT: so many more replicas have been checked than $checked
 checks() { [ "$(daemon replicas_checked)" -ge $((checked + $1)) ]; }
+# cleaned: the segments without a sound replica that were named have been cleaned
+cleaned()
+{
+	tail -n +$((mark + 1)) "$log" | grep 'what is live of it is in memory\|damaged segments have been cleaned' |
+		tail -n 1 | grep -q 'have been cleaned'
+}
 bad=$(daemon replicas_bad) checked=$(daemon replicas_checked)
 is 'scrub: not yet' "$checked" 0
 mark
@@ -149,7 +155,9 @@ mark
 ok 'scrub of one: replicas are damaged' [ "$(rot /dev/mapper/d)" -gt 4 ]
 ok 'scrub of one: a bad one is named' until_true 120 since 'the replica of segment [0-9]* is bad'
 ok 'scrub of one: it is written elsewhere' until_true 120 since 'none of its replicas is sound; what is live of it is in memory'
-ok 'scrub of one: no damaged segment is left' until_true 120 since 'the damaged segments have been cleaned'
+checked=$(daemon replicas_checked)
+ok 'scrub of one: all are read twice' until_true 120 checks $((2 * $(daemon segments)))
+ok 'scrub of one: no damaged segment is left' until_true 120 cleaned
 slay
 run "$ctl" destroy --force "$store"
 ok 'scrub of one: recovers without losses' start again
