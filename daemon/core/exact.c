@@ -26,17 +26,19 @@ static bool core_has_data(const struct core_open *open)
 	return open->committed || open->hold;
 }
 
-/* Do backups have nothing of any open segment but what is durable? */
+/* Do backups have nothing of a segment but what is durable? */
+static bool core_exact_one(const struct core_open *open)
+{
+	return open->durable >= open->committed && open->durable >= open->hold;
+}
+
 static bool core_exact_all(const struct core *core)
 {
 	uint32_t i;
 
-	for (i = 0; i < core->nr_opens; i++) {
-		const struct core_open *open = core->list[i];
-
-		if (open->durable < open->committed || open->durable < open->hold)
+	for (i = 0; i < core->nr_opens; i++)
+		if (!core_exact_one(core->list[i]))
 			return false;
-	}
 	return true;
 }
 
@@ -74,17 +76,19 @@ uint64_t core_exact(const struct core *core)
 /**
  * core_exact_allows - may log data be written to a segment?
  * @core: core; if the segment needs a record first, that is going to be made
- * @segment: id of an open segment
+ * @open: the segment
  *
- * A record that is being written counts too: it can be durable before the data are.
+ * A record that is being written counts too: it can be durable before the data are. What is durable already is
+ * written to a replica that is made anew, while core drains too: it was allowed before, or the record lists it.
  */
-bool core_exact_allows(struct core *core, uint64_t segment)
+bool core_exact_allows(struct core *core, const struct core_open *open)
 {
 	const struct core_record *record = &core->record;
+	uint64_t segment = open->event.segment;
 	bool now = !core->map.exact || segment < core->map.exact;
 	bool next = !record->under_way || segment < record->map.exact;
 
-	if ((now && next) || !RULE(EXACT))
+	if ((now && next) || core_exact_one(open) || !RULE(EXACT))
 		return true;
 	if (!next || !record->under_way)
 		core->urgent = true;

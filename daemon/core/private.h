@@ -480,7 +480,7 @@ uint32_t core_seglets(const struct core *core, struct core_open *open,
 
 /* core/exact.c */
 uint64_t core_exact(const struct core *core);
-bool core_exact_allows(struct core *core, uint64_t segment);
+bool core_exact_allows(struct core *core, const struct core_open *open);
 
 static inline uint32_t core_number(const struct core *core, const struct core_segment *seg)
 {

@@ -418,7 +418,7 @@ static bool core_write_log(struct core *core, struct core_open *open, uint32_t b
 	if (RULE(ONE_IN_FLIGHT) && start != replica->issued && replica->next != replica->first &&
 	    !replica->writes[(replica->next - 1) % CORE_WRITES].received)
 		return false;
-	if (!core_exact_allows(core, open->event.segment))
+	if (!core_exact_allows(core, open))
 		return false;
 	op = core_op_get(core, CORE_OP_LOG, backup, false);
 	if (!op)

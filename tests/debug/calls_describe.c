@@ -508,7 +508,7 @@ const struct description descriptions[] = {
 	CALL("ACK", REPL, 0, 30, run_ack),
 	CALL("LOAD", REPL, 0, 30, run_load),
 	CALL("CLEAN", REPL, 0, 15, run_clean),
-	CALL("FREEZE", REPL, 0, 5, run_freeze, .first = LSMEM_FREEZE_SIZE_VER0),
+	CALL("FREEZE", REPL, 0, 5, run_freeze),
 	CALL("WORDS", REPL, 0, 20, run_words),
 	CALL("FETCH", REPL, 0, 30, run_fetch),
 	CALL("FILL", REPL, 0, 30, run_fill),

@@ -271,6 +271,7 @@ long run_freeze(struct making *m)
 
 	pick_fd(m, &gene[0], FD_REPL);
 	m->size = sizeof(freeze);
+	m->first = LSMEM_FREEZE_SIZE_VER0;
 	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
 	memcpy(&freeze, m->bytes, sizeof(freeze));
 	freeze.flags = gene[6].small % 4 ? 0 : LSMEM_FREEZE_THAW;
