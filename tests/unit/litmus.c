@@ -593,6 +593,54 @@ static bool litmus_large(void)
 	return sweep(large, &large_segments);
 }
 
+/*
+ * The same, and of the object only the first part becomes durable, and then a digest record. A length within the object,
+ * in that record, would be bytes that a recovery misses.
+ */
+static bool litmus_part(void)
+{
+	static const struct sim_options large_segments = { .frames = 12, .size = 2 };
+	uint32_t seed, parts = 0, n;
+	struct digest_log log;
+	bool ok = true;
+
+	for (seed = 1; seed <= 10 && ok; seed++) {
+		struct sim *sim = sim_new(seed, &large_segments);
+		uint64_t frames;
+
+		run.sim = sim;
+		run.over = run.young = false;
+		run.left = UINT32_MAX;
+		sim->model->pieces = false;
+		ok = sim_start(sim, false);
+		lit_settle();
+		lit_put(0, 1, 60);
+		lit_settle();
+		lit_tick();
+		lit_settle();
+		lit_put(1, 1, 150000);
+		sim_events(sim);
+		parts += disk_in_flight(sim->disk) > 1;
+		sim_complete(sim, 0);
+		lit_tick();
+		frames = format_frame_offset(core_super(sim->core, &log), 0);
+		for (n = 0; n < disk_in_flight(sim->disk);) {
+			const struct sim_request *r = &sim->requests[disk_nth(sim->disk, n)];
+
+			if (!r->flush && r->offset >= frames) {
+				n++;
+				continue;
+			}
+			sim_complete(sim, n);
+			n = 0;
+		}
+		sim_cut(sim, DISK_CUT_DROP);
+		ok = ok && !lit_start_from(sim, 1, false) && !sim->error[0];
+		sim_free(sim);
+	}
+	return ok && parts > 2;
+}
+
 /* Clean shutdown: afterwards no segment is torn and all objects are there. */
 static void shut_down(void)
 {
@@ -721,6 +769,7 @@ const struct litmus litmus[] = {
 	{ "SIGKILL with delayed I/O, restarted at once", litmus_killed },
 	{ "generations reach their ceiling", litmus_ceiling },
 	{ "an object larger than a request", litmus_large },
+	{ "a part of an object is durable, and then a digest", litmus_part },
 	{ "clean shutdown", litmus_shut_down },
 	{ "a cold object in each segment, a hundred times the capacity written", litmus_cold },
 	{ "a cold object in each segment, the daemon chooses what to clean", litmus_cold_chosen },
