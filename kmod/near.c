@@ -251,6 +251,8 @@ static void lsmem_near_exchange(struct lsmem_store *store, struct lsmem_near_dri
 	old = store->nears.drive;
 	WRITE_ONCE(store->nears.drive, drive);	/* see lsmem_near_any() */
 	spin_unlock(&store->nears.lock);
+	if (old)	/* do not keep the store until @watch looks the next time */
+		flush_delayed_work(&old->watch);
 	lsmem_near_put(old);
 }
 
