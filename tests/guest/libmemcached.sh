@@ -58,7 +58,10 @@ gone()
 # wrong, memcached's, too
 checked()
 {
-	timeout 120 memcaslap -s $address -T 1 -c 16 -x $((100 * scale)) -v 1 -X 1000 >"$scratch/checked" 2>&1
+	# Its own defaults: without a file it writes them to the home of root, which is read-only.
+	printf 'key\n64 64 1\nvalue\n1024 1024 1\ncmd\n0 0.1\n1 0.9\n' >"$scratch/memaslap.cnf"
+	timeout 120 memcaslap -s $address -T 1 -c 16 -x $((100 * scale)) -v 1 -X 1000 -F "$scratch/memaslap.cnf" \
+		>"$scratch/checked" 2>&1
 	cat "$scratch/checked"
 	[ "$(grep -c -e '^get_misses: 0$' -e '^verify_misses: 0$' -e '^verify_failed: 0$' "$scratch/checked")" = 3 ]
 }
