@@ -98,14 +98,15 @@ void serve_mend_stop(struct serve *s, const char *why)
  *
  * What is live of it is in memory, and its copies are written to other segments.
  *
- * Return: false: of a store that leaves objects on the backups some may not be in memory, or there
- * is no room to note it.
+ * Return: false: of a store that leaves objects on the backups some may not be in memory, the daemon
+ * stops, or there is no room to note it.
  */
 bool serve_mend_also(struct serve *s, uint64_t segment)
 {
 	struct lsmemd *d = s->d;
 
-	if (d->fetch || !d->kernel.cleaning || d->nr_damaged >= d->kernel.nr_segments)
+	/* Once it stops, the kernel may have been told of the last pass. */
+	if (d->fetch || s->stopping || !d->kernel.cleaning || d->nr_damaged >= d->kernel.nr_segments)
 		return false;
 	d->damaged[d->nr_damaged++] = segment;
 	return true;

@@ -856,8 +856,8 @@ static bool test_fair(void)
 	return end();
 }
 
-/* A sealed segment ends at its cut: what lies behind it is not given. */
-static bool test_sealed(void)
+/* A segment that a recovery has cut ends there: what lies behind is not given. */
+static bool test_cut(void)
 {
 	struct lsmem_fill_one given;
 	const uint8_t *data;
@@ -1218,7 +1218,7 @@ int main(void)
 	tap_ok(test_lost(), "a backup is lost with requests under way");
 	tap_ok(test_bounds(), "reads in flight are bounded, more so while there are writes");
 	tap_ok(test_fair(), "no reader and no cleaner is kept waiting by others");
-	tap_ok(test_sealed(), "nothing from behind the cut of a sealed segment");
+	tap_ok(test_cut(), "nothing from behind the cut of a segment");
 	tap_ok(test_merged(), "what lies close together is one read");
 	tap_ok(test_merged_segments(), "what lies in two segments is two");
 	tap_ok(test_merged_failed(&one), "a read of several fails: each is read alone");
