@@ -538,6 +538,7 @@ static long lsmem_vector_atomic(const struct lsmem_call *call, struct lsmem_vect
 	ops = kvcalloc(vector->nr, sizeof(*ops), GFP_KERNEL_ACCOUNT);
 	if (!ops)
 		return -ENOMEM;
+	run->durable = vector->flags & LSMEM_OPF_DURABLE;	/* a check has no such flag */
 	for (i = 0; i < vector->nr; i++) {
 		ops[i].result = lsmem_atomic_fetch(call, vector, i, &ops[i]);
 		ret = ret ?: ops[i].result;
@@ -562,11 +563,11 @@ static long lsmem_vector_atomic(const struct lsmem_call *call, struct lsmem_vect
 
 /*
  * The operations are carried out, as far as @ret says: wait for the durable ones.  They can be in all segments that
- * are written; a group is in one.
+ * are written; a group is in one.  Of a group that wrote nothing, that is what it has checked.
  */
 static long lsmem_vector_wait(struct lsmem_call *call, const struct lsmem_vector_run *run, long ret)
 {
-	bool group = run->vector.flags & LSMEM_OPF_ATOMIC;
+	bool group = run->vector.flags & LSMEM_OPF_ATOMIC && run->place.segment;
 	struct lsmem_vector_pending *pending;
 	int waited;
 

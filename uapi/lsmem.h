@@ -182,8 +182,9 @@ struct lsmem_op {
  *
  * CHECK (LSMEM_FEATURE_CHECK) writes nothing.  The others are carried out only if its object is there when they are, with
  * EXPECT only if it has @version, which is always set to the present one.  The object keeps its version, and no
- * watcher is told.  No crash leaves the others, and not the version that was there.  If the durable wait fails, its
- * result is -ETIMEDOUT, too.  Of a cold object CHECK waits until it is fetched, as REPLACE does.
+ * watcher is told.  No crash leaves the others, and not the version that was there.  LSMEM_OPF_DURABLE for all waits
+ * until what is checked is durable, also if all operations are checks.  If the wait fails, their result is
+ * -ETIMEDOUT, too.  Of a cold object CHECK waits until it is fetched, as REPLACE does.
  */
 struct lsmem_vector {
 	__u32 size;

@@ -469,8 +469,20 @@ TEST_F(groups, unknown)
 	EXPECT_EQ(-ETIMEDOUT, rest.ops[0].result);
 	EXPECT_EQ(-ETIMEDOUT, rest.ops[1].result);
 	version = rest.ops[1].version;
+	/* Checks alone write nothing: what they have found is what has to be durable. */
+	rest.ops[0] = lsm_op_check(rest.handles[0], 0, 0);
+	rest.ops[1] = lsm_op_check(rest.handles[1], LSM_EXPECT, version);
+	EXPECT_EQ(0, lsm_vector(self->store.lsm, rest.ops, 2, LSM_ATOMIC, NULL));
+	EXPECT_EQ(0, rest.ops[0].result);
+	EXPECT_EQ(0, rest.ops[1].result);
+	EXPECT_EQ(0, lsm_vector(self->store.lsm, rest.ops, 2, LSM_ATOMIC | LSM_DURABLE, NULL));
+	EXPECT_EQ(-ETIMEDOUT, rest.ops[0].result);
+	EXPECT_EQ(-ETIMEDOUT, rest.ops[1].result);
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/durable_ms", 60000));
 	follower_sleep(&self->follower, false);
+	EXPECT_EQ(0, lsm_vector(self->store.lsm, rest.ops, 2, LSM_ATOMIC | LSM_DURABLE, NULL));
+	EXPECT_EQ(0, rest.ops[0].result);
+	EXPECT_EQ(0, rest.ops[1].result);
 	rest.ops[0] = lsm_op_check(rest.handles[1], LSM_EXPECT, version);
 	rest.ops[1] = lsm_op_replace(rest.handles[2], "new", 3, 0, 0);
 	EXPECT_EQ(0, lsm_vector(self->store.lsm, rest.ops, 2, LSM_ATOMIC | LSM_DURABLE, NULL));

@@ -856,6 +856,29 @@ TEST_F_TIMEOUT(durable, vectors, SECONDS)
 	follower_sleep(&self->follower, false);
 }
 
+/* A durable group of checks alone waits until what it has found is durable. */
+TEST_F_TIMEOUT(durable, checks, SECONDS)
+{
+	struct lsmem_op op = lsm_op_alloc("x", 1, 0);
+	struct lsmem_vector vector = {
+		.size = sizeof(vector),
+		.flags = LSMEM_OPF_DURABLE | LSMEM_OPF_ATOMIC,
+		.ops = (uintptr_t)&op,
+		.nr = 1,
+		.stride = sizeof(op),
+	};
+
+	follower_sleep(&self->follower, true);
+	ASSERT_EQ(0, call(self->store.fd, LSMEM_IOC_ALLOC, &op));
+	op = lsm_op_check(op.handle, LSM_EXPECT, op.version);
+	prepare(&self->ring, self->store.fd, LSMEM_IOC_VECTOR, &vector, 0);
+	ASSERT_EQ(1, io_uring_submit(&self->ring));
+	EXPECT_EQ(-ETIME, reap(&self->ring, QUIET_MS, NULL));
+	follower_sleep(&self->follower, false);
+	EXPECT_EQ(0, reap(&self->ring, patience(), NULL));
+	EXPECT_EQ(0, op.result);
+}
+
 /* The rest of a durable vector is carried out by a thread, and waits as the others. */
 TEST_F_TIMEOUT(durable, vector_would_wait, SECONDS)
 {
