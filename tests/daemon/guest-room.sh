@@ -5,6 +5,8 @@
 # with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-room.sh
+#
+# $ROOM_MIB: how much writers write after it has come back (256)
 . "$(dirname "$0")/guest-lib.sh"
 sectors=$((200 << 11))
 . "$here/several-lib.sh"
@@ -39,7 +41,7 @@ ok 'it comes back: recovers' start back
 verify 'it comes back: all there'
 load 900
 ok 'it comes back: is used again' until_is used backup c state
-ok 'it comes back: writers go on' written $((256 << 20))
+ok 'it comes back: writers go on' written $((${ROOM_MIB:-256} << 20))
 ok 'it comes back: nothing is short' until_is 0 daemon segments_short
 ok 'there is room for all segments again' until_true 60 eval '[ "$(attribute segments_limit)" = "$(attribute segments_max)" ]'
 "$ctl" backups | sed 's/^/# /'
