@@ -379,12 +379,13 @@ static inline __u32 lsmem_segment_salt(const __u8 *uuid, __u64 segment, __u32 ge
 #define LSMEM_SUPER_MAGIC	0x3130505553534d4cull	/* "LMSSUP01" */
 #define LSMEM_FORMAT		2u	/* 1: entries with a header of 32 bytes and two CRCs */
 
-#define LSMEM_BACKUPS		8u	/* most backups of a store */
-#define LSMEM_MEMBERS		16u	/* room for them in a digest */
+#define LSMEM_BACKUPS		16u	/* most backups of a store */
+#define LSMEM_BACKUPS_FEW	8u	/* so many all versions of lsmem know */
 
 /* In @incompat of a superblock: */
 #define LSMEM_INCOMPAT_BACKUPS	1u	/* the backup is one of several */
 #define LSMEM_INCOMPAT_TIER	2u	/* the store is tiered: its memory does not hold all of it */
+#define LSMEM_INCOMPAT_MANY	4u	/* the store has more than LSMEM_BACKUPS_FEW backups */
 
 /* Feature masks.  With unknown ro_compat bits the backup can only be read, with unknown incompat
  * bits it is refused; unknown compat bits are ignored.
@@ -638,8 +639,8 @@ struct lsmem_digest {
 	__le32 floor;
 	__le64 store_time;
 	__le64 next_segment;
-	__le32 members[LSMEM_MEMBERS];
-	__u8 domains[LSMEM_MEMBERS];
+	__le32 members[LSMEM_BACKUPS];
+	__u8 domains[LSMEM_BACKUPS];
 	__le32 set_generation;
 	__le32 pad;
 	__le64 exact;

@@ -151,15 +151,17 @@ bool digest_enough(const struct digest_map *map, uint32_t have)
  * digest_need - count the members that a recovery must read at least
  * @map: the newest digest that was found
  *
+ * It looks at all sets of members: milliseconds for 16 of them.
+ *
  * Return: size of the smallest set for which digest_enough() is true.
  */
 uint32_t digest_need(const struct digest_map *map)
 {
-	uint32_t least = LSMEM_BACKUPS, have;
+	uint32_t least = __builtin_popcount(map->mask), have;
 
-	for (have = 1; have < 1u << LSMEM_BACKUPS; have++)
-		if (!(have & ~map->mask) && (uint32_t)__builtin_popcount(have) < least &&
-		    digest_enough(map, have))
+	/* All sets of members, which are up to 2^LSMEM_BACKUPS. All together are enough. */
+	for (have = map->mask; have; have = (have - 1) & map->mask)
+		if ((uint32_t)__builtin_popcount(have) < least && digest_enough(map, have))
 			least = __builtin_popcount(have);
 	return least;
 }
@@ -250,10 +252,6 @@ static enum format_error digest_apply_members(struct digest_map *map,
 {
 	uint32_t mask = 0, b;
 
-	/* There is room for more members than this version supports. */
-	for (b = LSMEM_BACKUPS; b < LSMEM_MEMBERS; b++)
-		if (digest->members[b] || digest->domains[b])
-			return FORMAT_RANGE;
 	for (b = 0; b < LSMEM_BACKUPS; b++) {
 		map->members[b] = __le32_to_cpu(digest->members[b]);
 		if (map->members[b])

@@ -15,7 +15,7 @@
 /* The feature bits that this program supports; see struct lsmem_features. */
 #define FORMAT_COMPAT		0u
 #define FORMAT_RO_COMPAT	0u
-#define FORMAT_INCOMPAT		(LSMEM_INCOMPAT_BACKUPS | LSMEM_INCOMPAT_TIER)
+#define FORMAT_INCOMPAT		(LSMEM_INCOMPAT_BACKUPS | LSMEM_INCOMPAT_TIER | LSMEM_INCOMPAT_MANY)
 
 /* What is wrong with a block; FORMAT_OK is 0. */
 enum format_error {

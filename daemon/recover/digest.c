@@ -189,7 +189,7 @@ static uint32_t recover_newest(const struct recover *r)
  */
 static bool recover_enough(struct recover *r, uint32_t members, bool accept_missing)
 {
-	uint32_t have = __builtin_popcount(members), need = digest_need(&r->map), b;
+	uint32_t have = __builtin_popcount(members), need, b;
 	const struct digest_map *map = &r->map;
 
 	if (digest_enough(map, members) || !RULE(READ_QUORUM))
@@ -204,6 +204,7 @@ static bool recover_enough(struct recover *r, uint32_t members, bool accept_miss
 		r->accepted = true;
 		return true;
 	}
+	need = digest_need(map);
 	recover_damage(r, "%u of %u backups of digest %llu are there; only %u%s can tell that there is no newer digest",
 		       have, __builtin_popcount(map->mask), (unsigned long long)map->sequence,
 		       need, have < need ? "" : " of other failure domains");

@@ -414,6 +414,8 @@ static int recover_layout(struct recover *r, const struct recover_geometry *g)
 		}
 		*super = r->super;
 		super->features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_BACKUPS);
+		if (r->several > LSMEM_BACKUPS_FEW)
+			super->features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_MANY);
 		super->backups = __cpu_to_le32(r->several);
 		super->incarnation = __cpu_to_le64(incarnation);
 		super->digest_bytes = __cpu_to_le64(half);
