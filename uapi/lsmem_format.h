@@ -537,6 +537,88 @@ static inline int lsmem_segment_fits(__u32 length, __u32 entries)
 	       LSMEM_SEGMENT_BYTES;
 }
 
+/* ---- A shard of a coded segment ---------------------------------------- */
+
+/*
+ * What one backup has of a segment of a coded store (Documentation/stripes.rst): a lane of one of its frames.
+ *
+ *	block 0			struct lsmem_segment_header
+ *	block 1 ..		a block of each row
+ *	then, on parity shards	two sides: a struct lsmem_shard_record each, and a block for its parity
+ *	last blocks		struct lsmem_shard_table of a closed or sealed segment
+ */
+#define LSMEM_SHARDS		16u			/* most shards of a segment: k + m */
+#define LSMEM_RECORD_MAGIC	0x3130524150534d4cull	/* "LMSPAR01" */
+#define LSMEM_TABLE_MAGIC	0x3130424154534d4cull	/* "LMSTAB01" */
+#define LSMEM_PARITY_INSIDE	3840u	/* parity of up to so many bytes is in the block of its record */
+
+/**
+ * struct lsmem_shard_head - what parity records and tables begin with
+ * @magic: LSMEM_RECORD_MAGIC or LSMEM_TABLE_MAGIC
+ * @crc: of all blocks of the record or table with this field zero, seed ~0
+ * @length: bytes of log data of the segment; of a record, when it was made: the log ends in the record's row, which is
+ *	not full
+ * @uuid: of the store
+ * @segment: its id
+ * @generation: of the segment
+ * @k: data shards
+ * @m: parity shards
+ * @shard: that this is on, the data shards first
+ * @reserved: 0
+ */
+struct lsmem_shard_head {
+	__le64 magic;
+	__le32 crc;
+	__le32 length;
+	__u8 uuid[LSMEM_UUID_BYTES];
+	__le64 segment;
+	__le32 generation;
+	__u8 k;
+	__u8 m;
+	__u8 shard;
+	__u8 reserved;
+};
+
+/**
+ * struct lsmem_shard_record - the parity of a partial row on one parity shard
+ * @head: as in struct lsmem_shard_head
+ * @number: of the record, the same on all parity shards; a later record of the segment has a higher one
+ * @durable: so many bytes of log data were durable on all shards before this record was made; a range ends there
+ * @bytes: of parity: as many as the row's first data block has below the length
+ * @parity_crc: of the parity, seed ~0: @bytes bytes, in @parity if they fit, else at the beginning of the next block
+ * @reserved0: 0
+ * @data_crc: of each data block of the row, of its bytes below the length, seed ~0; ~0 if it has none
+ * @reserved: 0
+ * @parity: parity of up to LSMEM_PARITY_INSIDE bytes; else 0
+ */
+struct lsmem_shard_record {
+	struct lsmem_shard_head head;
+	__le64 number;
+	__le32 durable;
+	__le32 bytes;
+	__le32 parity_crc;
+	__le32 reserved0;
+	__le32 data_crc[LSMEM_SHARDS];
+	__u8 reserved[120];
+	__u8 parity[LSMEM_PARITY_INSIDE];
+};
+
+/**
+ * struct lsmem_shard_table - the checksums of a shard of a closed or sealed segment; the rest of its blocks is zero
+ * @head: as in struct lsmem_shard_head
+ * @front: rows from the first one on that are written
+ * @back: rows up to the last one that are written, not among @front
+ * @reserved: 0
+ * @block_crc: of the shard's block of each row, seed ~0; 0 of rows that are not written
+ */
+struct lsmem_shard_table {
+	struct lsmem_shard_head head;
+	__le32 front;
+	__le32 back;
+	__u8 reserved[8];
+	__le32 block_crc[];
+};
+
 /* ---- Superblock and digest log ----------------------------------------- */
 
 /*
@@ -795,6 +877,9 @@ struct lsmem_item_end {
 LSMEM_FORMAT_ASSERT(lsmem_entry, LSMEM_LONG_BYTES);
 LSMEM_FORMAT_ASSERT(lsmem_segment_header, LSMEM_BLOCK);
 LSMEM_FORMAT_ASSERT(lsmem_segment_footer, LSMEM_BLOCK);
+LSMEM_FORMAT_ASSERT(lsmem_shard_head, 48);
+LSMEM_FORMAT_ASSERT(lsmem_shard_record, LSMEM_BLOCK);
+LSMEM_FORMAT_ASSERT(lsmem_shard_table, 64);
 LSMEM_FORMAT_ASSERT(lsmem_super, LSMEM_BLOCK);
 LSMEM_FORMAT_ASSERT(lsmem_directory_entry, 24);
 LSMEM_FORMAT_ASSERT(lsmem_digest, 192);
