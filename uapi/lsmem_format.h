@@ -386,6 +386,7 @@ static inline __u32 lsmem_segment_salt(const __u8 *uuid, __u64 segment, __u32 ge
 #define LSMEM_INCOMPAT_BACKUPS	1u	/* the backup is one of several */
 #define LSMEM_INCOMPAT_TIER	2u	/* the store is tiered: its memory does not hold all of it */
 #define LSMEM_INCOMPAT_MANY	4u	/* the store has more than LSMEM_BACKUPS_FEW backups */
+#define LSMEM_INCOMPAT_CODE	8u	/* the store is coded: its digests list stripes */
 
 /* Feature masks.  With unknown ro_compat bits the backup can only be read, with unknown incompat
  * bits it is refused; unknown compat bits are ignored.
@@ -739,23 +740,52 @@ struct lsmem_digest {
  * number of this recovery, not 0; the other members are 0.
  */
 #define LSMEM_ITEM_BRANCH	5u
+/*
+ * Not a segment: a frame of a stripe of a coded store. @stripe is the number of the stripe, @frame the frame,
+ * @generation the shard of all its segments that is there, and the code: lsmem_code_make(); the other members are 0.
+ * LSMEM_ITEM_REMOVED with @segment 0 and all else the same: the frame is no longer listed.
+ */
+#define LSMEM_ITEM_STRIPE	6u
 
 #define LSMEM_ITEM_FRAME_BITS	24
+#define LSMEM_ITEM_NO_FRAME	0xffffffffu	/* in @frame of a coded segment, which has a lane */
+#define LSMEM_ITEM_LANE_BITS	4		/* of @stripe of a coded segment: its lane; above, the stripe */
+
+/* Shard @shard of a code of @k data and @m parity shards, as an item names it. */
+static inline __u32 lsmem_code_make(__u32 k, __u32 m, __u32 shard)
+{
+	return k | m << 4 | shard << 8;
+}
+
+static inline __u32 lsmem_code_k(__u32 code)
+{
+	return code & 15;
+}
+
+static inline __u32 lsmem_code_m(__u32 code)
+{
+	return code >> 4 & 15;
+}
+
+static inline __u32 lsmem_code_shard(__u32 code)
+{
+	return code >> 8;
+}
 
 /**
- * struct lsmem_digest_item - one replica of a segment in a digest record
+ * struct lsmem_digest_item - one replica of a segment, or a coded segment, in a digest record
  * @segment: its id
  * @generation: of the segment
  * @replica_generation: of its replica set
  * @frame: index of the backup, shifted by LSMEM_ITEM_FRAME_BITS, and of the frame on it.  A segment
- *	has one item per replica
+ *	has one item per replica; a coded one has a single item, with LSMEM_ITEM_NO_FRAME
  * @state: LSMEM_ITEM_*
  * @length: bytes of log data that are known to be durable; exact if closed or sealed.  If a recovery
  *	finds fewer, data are lost
  * @bitmap: index of the checkpointed live bitmap; 0: none
  * @cut: @bitmap covers all operations in segments that were closed before segment @cut was opened;
  *	0: none
- * @stripe: 0; room for the number of a stripe and the place in it of a segment that is striped
+ * @stripe: of a coded segment: number of its stripe, shifted by LSMEM_ITEM_LANE_BITS, and its lane; else 0
  * @live: 0; room for the live bytes of the segment on its backups
  */
 struct lsmem_digest_item {

@@ -34,6 +34,8 @@ const char *format_strerror(enum format_error error)
 		return "unknown format version";
 	case FORMAT_INCOMPATIBLE:
 		return "uses a feature that this version does not know";
+	case FORMAT_CODED:
+		return "of a coded store, which this version of lsmem does not serve";
 	case FORMAT_READ_ONLY:
 		return "uses a feature that this version may read but not write";
 	case FORMAT_RANGE:
@@ -110,8 +112,10 @@ static enum format_error format_block_check(const void *block, uint64_t magic)
 
 static enum format_error format_features_check(const struct lsmem_features *features)
 {
-	if (__le32_to_cpu(features->incompat) & ~FORMAT_INCOMPAT)
+	if (__le32_to_cpu(features->incompat) & ~(FORMAT_INCOMPAT | LSMEM_INCOMPAT_CODE))
 		return FORMAT_INCOMPATIBLE;
+	if (__le32_to_cpu(features->incompat) & LSMEM_INCOMPAT_CODE)
+		return FORMAT_CODED;
 	if (__le32_to_cpu(features->ro_compat) & ~FORMAT_RO_COMPAT)
 		return FORMAT_READ_ONLY;
 	return FORMAT_OK;

@@ -303,6 +303,7 @@ int recover_read_digests(struct recover *r, bool accept_missing)
 	digest_map_destroy(&r->map);
 	r->map = r->backups[best].map;
 	r->backups[best].map.items = NULL;
+	r->backups[best].map.stripes = NULL;
 	members = recover_assign(r, best);
 	if (!recover_enough(r, members, accept_missing) || recover_two_branches(r))
 		return -ENODATA;

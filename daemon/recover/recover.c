@@ -213,14 +213,14 @@ const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t s
 }
 
 /**
- * recover_old - is a backup of an older format, which this version does not read?
+ * recover_unread - is a backup of an older format, or of a coded store, which this version does not read?
  * @r: recovery; recover_open() returned -EBADMSG
  *
  * Return: true if it is: nothing is known to be damaged.
  */
-bool recover_old(const struct recover *r)
+bool recover_unread(const struct recover *r)
 {
-	return r->old;
+	return r->unread;
 }
 
 /**
