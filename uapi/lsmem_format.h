@@ -379,12 +379,14 @@ static inline __u32 lsmem_segment_salt(const __u8 *uuid, __u64 segment, __u32 ge
 #define LSMEM_SUPER_MAGIC	0x3130505553534d4cull	/* "LMSSUP01" */
 #define LSMEM_FORMAT		2u	/* 1: entries with a header of 32 bytes and two CRCs */
 
-#define LSMEM_BACKUPS		8u	/* most backups of a store */
-#define LSMEM_MEMBERS		16u	/* room for them in a digest */
+#define LSMEM_BACKUPS		16u	/* most backups of a store */
+#define LSMEM_BACKUPS_FEW	8u	/* so many all versions of lsmem know */
 
 /* In @incompat of a superblock: */
 #define LSMEM_INCOMPAT_BACKUPS	1u	/* the backup is one of several */
 #define LSMEM_INCOMPAT_TIER	2u	/* the store is tiered: its memory does not hold all of it */
+#define LSMEM_INCOMPAT_MANY	4u	/* the store has more than LSMEM_BACKUPS_FEW backups */
+#define LSMEM_INCOMPAT_CODE	8u	/* the store is coded: its digests list stripes */
 
 /* Feature masks.  With unknown ro_compat bits the backup can only be read, with unknown incompat
  * bits it is refused; unknown compat bits are ignored.
@@ -536,6 +538,88 @@ static inline int lsmem_segment_fits(__u32 length, __u32 entries)
 	       LSMEM_SEGMENT_BYTES;
 }
 
+/* ---- A shard of a coded segment ---------------------------------------- */
+
+/*
+ * What one backup has of a segment of a coded store (Documentation/stripes.rst): a lane of one of its frames.
+ *
+ *	block 0			struct lsmem_segment_header
+ *	block 1 ..		a block of each row
+ *	then, on parity shards	two sides: a struct lsmem_shard_record each, and a block for its parity
+ *	last blocks		struct lsmem_shard_table of a closed or sealed segment
+ */
+#define LSMEM_SHARDS		16u			/* most shards of a segment: k + m */
+#define LSMEM_RECORD_MAGIC	0x3130524150534d4cull	/* "LMSPAR01" */
+#define LSMEM_TABLE_MAGIC	0x3130424154534d4cull	/* "LMSTAB01" */
+#define LSMEM_PARITY_INSIDE	3840u	/* parity of up to so many bytes is in the block of its record */
+
+/**
+ * struct lsmem_shard_head - what parity records and tables begin with
+ * @magic: LSMEM_RECORD_MAGIC or LSMEM_TABLE_MAGIC
+ * @crc: of all blocks of the record or table with this field zero, seed ~0
+ * @length: bytes of log data of the segment; of a record, when it was made: the log ends in the record's row, which is
+ *	not full
+ * @uuid: of the store
+ * @segment: its id
+ * @generation: of the segment
+ * @k: data shards
+ * @m: parity shards
+ * @shard: that this is on, the data shards first
+ * @reserved: 0
+ */
+struct lsmem_shard_head {
+	__le64 magic;
+	__le32 crc;
+	__le32 length;
+	__u8 uuid[LSMEM_UUID_BYTES];
+	__le64 segment;
+	__le32 generation;
+	__u8 k;
+	__u8 m;
+	__u8 shard;
+	__u8 reserved;
+};
+
+/**
+ * struct lsmem_shard_record - the parity of a partial row on one parity shard
+ * @head: as in struct lsmem_shard_head
+ * @number: of the record, the same on all parity shards; a later record of the segment has a higher one
+ * @durable: so many bytes of log data were durable on all shards before this record was made; a range ends there
+ * @bytes: of parity: as many as the row's first data block has below the length
+ * @parity_crc: of the parity, seed ~0: @bytes bytes, in @parity if they fit, else at the beginning of the next block
+ * @reserved0: 0
+ * @data_crc: of each data block of the row, of its bytes below the length, seed ~0; ~0 if it has none
+ * @reserved: 0
+ * @parity: parity of up to LSMEM_PARITY_INSIDE bytes; else 0
+ */
+struct lsmem_shard_record {
+	struct lsmem_shard_head head;
+	__le64 number;
+	__le32 durable;
+	__le32 bytes;
+	__le32 parity_crc;
+	__le32 reserved0;
+	__le32 data_crc[LSMEM_SHARDS];
+	__u8 reserved[120];
+	__u8 parity[LSMEM_PARITY_INSIDE];
+};
+
+/**
+ * struct lsmem_shard_table - the checksums of a shard of a closed or sealed segment; the rest of its blocks is zero
+ * @head: as in struct lsmem_shard_head
+ * @front: rows from the first one on that are written
+ * @back: rows up to the last one that are written, not among @front
+ * @reserved: 0
+ * @block_crc: of the shard's block of each row, seed ~0; 0 of rows that are not written
+ */
+struct lsmem_shard_table {
+	struct lsmem_shard_head head;
+	__le32 front;
+	__le32 back;
+	__u8 reserved[8];
+	__le32 block_crc[];
+};
+
 /* ---- Superblock and digest log ----------------------------------------- */
 
 /*
@@ -638,8 +722,8 @@ struct lsmem_digest {
 	__le32 floor;
 	__le64 store_time;
 	__le64 next_segment;
-	__le32 members[LSMEM_MEMBERS];
-	__u8 domains[LSMEM_MEMBERS];
+	__le32 members[LSMEM_BACKUPS];
+	__u8 domains[LSMEM_BACKUPS];
 	__le32 set_generation;
 	__le32 pad;
 	__le64 exact;
@@ -656,23 +740,52 @@ struct lsmem_digest {
  * number of this recovery, not 0; the other members are 0.
  */
 #define LSMEM_ITEM_BRANCH	5u
+/*
+ * Not a segment: a frame of a stripe of a coded store. @stripe is the number of the stripe, @frame the frame,
+ * @generation the shard of all its segments that is there, and the code: lsmem_code_make(); the other members are 0.
+ * LSMEM_ITEM_REMOVED with @segment 0 and all else the same: the frame is no longer listed.
+ */
+#define LSMEM_ITEM_STRIPE	6u
 
 #define LSMEM_ITEM_FRAME_BITS	24
+#define LSMEM_ITEM_NO_FRAME	0xffffffffu	/* in @frame of a coded segment, which has a lane */
+#define LSMEM_ITEM_LANE_BITS	4		/* of @stripe of a coded segment: its lane; above, the stripe */
+
+/* Shard @shard of a code of @k data and @m parity shards, as an item names it. */
+static inline __u32 lsmem_code_make(__u32 k, __u32 m, __u32 shard)
+{
+	return k | m << 4 | shard << 8;
+}
+
+static inline __u32 lsmem_code_k(__u32 code)
+{
+	return code & 15;
+}
+
+static inline __u32 lsmem_code_m(__u32 code)
+{
+	return code >> 4 & 15;
+}
+
+static inline __u32 lsmem_code_shard(__u32 code)
+{
+	return code >> 8;
+}
 
 /**
- * struct lsmem_digest_item - one replica of a segment in a digest record
+ * struct lsmem_digest_item - one replica of a segment, or a coded segment, in a digest record
  * @segment: its id
  * @generation: of the segment
  * @replica_generation: of its replica set
  * @frame: index of the backup, shifted by LSMEM_ITEM_FRAME_BITS, and of the frame on it.  A segment
- *	has one item per replica
+ *	has one item per replica; a coded one has a single item, with LSMEM_ITEM_NO_FRAME
  * @state: LSMEM_ITEM_*
  * @length: bytes of log data that are known to be durable; exact if closed or sealed.  If a recovery
  *	finds fewer, data are lost
  * @bitmap: index of the checkpointed live bitmap; 0: none
  * @cut: @bitmap covers all operations in segments that were closed before segment @cut was opened;
  *	0: none
- * @stripe: 0; room for the number of a stripe and the place in it of a segment that is striped
+ * @stripe: of a coded segment: number of its stripe, shifted by LSMEM_ITEM_LANE_BITS, and its lane; else 0
  * @live: 0; room for the live bytes of the segment on its backups
  */
 struct lsmem_digest_item {
@@ -794,6 +907,9 @@ struct lsmem_item_end {
 LSMEM_FORMAT_ASSERT(lsmem_entry, LSMEM_LONG_BYTES);
 LSMEM_FORMAT_ASSERT(lsmem_segment_header, LSMEM_BLOCK);
 LSMEM_FORMAT_ASSERT(lsmem_segment_footer, LSMEM_BLOCK);
+LSMEM_FORMAT_ASSERT(lsmem_shard_head, 48);
+LSMEM_FORMAT_ASSERT(lsmem_shard_record, LSMEM_BLOCK);
+LSMEM_FORMAT_ASSERT(lsmem_shard_table, 64);
 LSMEM_FORMAT_ASSERT(lsmem_super, LSMEM_BLOCK);
 LSMEM_FORMAT_ASSERT(lsmem_directory_entry, 24);
 LSMEM_FORMAT_ASSERT(lsmem_digest, 192);

@@ -11,7 +11,7 @@
 
 #include "lsmem_format.h"
 
-#define MEMBERS_TEXT_BYTES	5120u	/* all members, in JSON */
+#define MEMBERS_TEXT_BYTES	9216u	/* all members, in JSON */
 #define MEMBERS_ERROR_BYTES	96u
 
 /**

@@ -108,7 +108,7 @@ static void fetch_detach(struct fetch *f, struct fetch_request *r)
 	if (r->answer)
 		fetch_release(f, r->answer);
 	r->answer = NULL;
-	for (i = 0; r->attempts && i < CORE_BACKUPS; i++)
+	core_each_backup(i, r->attempts ? r->asked : 0)
 		if (r->shares[i].attempt)
 			fetch_release(f, &r->shares[i]);
 }
@@ -257,7 +257,7 @@ static struct fetch_share *fetch_other(struct fetch_request *r)
 {
 	uint32_t i;
 
-	for (i = 0; r->attempts > r->reading && i < CORE_BACKUPS; i++)
+	core_each_backup(i, r->attempts > r->reading ? r->asked : 0)
 		if (r->shares[i].attempt && r->shares[i].attempt->done)
 			return &r->shares[i];
 	return NULL;

@@ -88,7 +88,7 @@ TAILQ_HEAD(fetch_shares, fetch_share);
  */
 struct fetch_request {
 	uint8_t state, class, backup;
-	uint8_t asked, failed;
+	uint16_t asked, failed;
 	bool alone;
 	struct lsmem_fetch_one one;
 	uint32_t blocks;

@@ -74,6 +74,7 @@ static bool core_adopt(struct core *core, const struct digest_map *map)
 
 	core->map = *map;
 	core->map.items = NULL;
+	core->map.stripes = NULL;
 	core->store_time = map->store_time;
 	core->next_segment = map->next_segment;
 	core_each_backup(b, map->mask) {
@@ -97,6 +98,8 @@ static const char *core_check_params(const struct core_params *params)
 	const struct digest_map *map = params->map;
 	uint32_t left = 0, b;
 
+	if (map->stripes && (map->stripes->nr_shards || map->stripes->nr_segments))
+		return "the store is coded, and core does not serve such stores";
 	if (params->io_bytes % LSMEM_BLOCK || params->io_bytes < LSMEM_SEGLET_BYTES ||
 	    params->io_bytes > CORE_IO_BYTES || !params->log.nr_seglets ||
 	    map->backups > CORE_BACKUPS || map->mask >> map->backups ||

@@ -49,6 +49,9 @@
 
 #define CORE_NONE	0xffffffffu
 
+/* Sets of backups that are kept for each segment or request take 16 bits. */
+_Static_assert(CORE_BACKUPS <= 16, "such a set has a bit for each backup");
+
 /* Entries of the largest directory: of a segment full of the smallest entries. */
 #define CORE_DIRECTORY_MAX \
 	(LSMEM_SEGMENT_BYTES / (LSMEM_LONG_BYTES + sizeof(struct lsmem_directory_entry)))
@@ -96,7 +99,7 @@ enum core_life {
 struct core_segment {
 	struct digest_item item;
 	uint8_t life;
-	uint8_t on, listed, adding, near, bad, doubted, kept;
+	uint16_t on, listed, adding, near, bad, doubted, kept;
 	bool uncopied;
 	bool dirty;
 	uint32_t frame[CORE_BACKUPS];
@@ -267,7 +270,8 @@ struct core_record {
 	struct core_transfer to[CORE_BACKUPS];
 	uint32_t nr;
 	uint32_t *segments;
-	uint8_t *states, *on;
+	uint8_t *states;
+	uint16_t *on;
 };
 
 /**

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "digest.h"
+#include "digest_private.h"
 
 /**
  * digest_map_init - make a map that lists nothing
@@ -43,6 +43,7 @@ void digest_map_destroy(struct digest_map *map)
 {
 	free(map->items);
 	map->items = NULL;
+	digest_stripes_free(map);
 }
 
 /**
@@ -53,6 +54,7 @@ void digest_map_clear(struct digest_map *map)
 {
 	memset(map->items, 0, (size_t)digest_places(map) * sizeof(*map->items));
 	map->nr = 0;
+	digest_stripes_clear(map);
 }
 
 /* Remove all members but those of @mask, and the items of their replicas. */
@@ -65,7 +67,8 @@ static void digest_drop(struct digest_map *map, uint32_t mask)
 			continue;
 		for (place = b * map->frames; place < (b + 1) * map->frames; place++) {
 			map->nr -= map->items[place].state != 0;
-			map->items[place].state = 0;
+			memset(&map->items[place], 0, sizeof(map->items[place]));
+			digest_stripes_drop(map, place);
 		}
 	}
 	map->mask &= mask;
@@ -151,15 +154,17 @@ bool digest_enough(const struct digest_map *map, uint32_t have)
  * digest_need - count the members that a recovery must read at least
  * @map: the newest digest that was found
  *
+ * It looks at all sets of members: milliseconds for 16 of them.
+ *
  * Return: size of the smallest set for which digest_enough() is true.
  */
 uint32_t digest_need(const struct digest_map *map)
 {
-	uint32_t least = LSMEM_BACKUPS, have;
+	uint32_t least = __builtin_popcount(map->mask), have;
 
-	for (have = 1; have < 1u << LSMEM_BACKUPS; have++)
-		if (!(have & ~map->mask) && (uint32_t)__builtin_popcount(have) < least &&
-		    digest_enough(map, have))
+	/* All sets of members, which are up to 2^LSMEM_BACKUPS. All together are enough. */
+	for (have = map->mask; have; have = (have - 1) & map->mask)
+		if ((uint32_t)__builtin_popcount(have) < least && digest_enough(map, have))
 			least = __builtin_popcount(have);
 	return least;
 }
@@ -198,26 +203,25 @@ static enum format_error digest_apply_branch(struct digest_map *map,
 	return FORMAT_OK;
 }
 
-static enum format_error digest_apply_item(struct digest_map *map,
-					   const struct lsmem_digest_item *item)
+/**
+ * digest_update - take over what an item says of a segment
+ * @to: the segment in the map
+ * @item: of the record
+ * @nr: number of such segments in the map
+ *
+ * Return: FORMAT_OK; FORMAT_RANGE: @item contradicts itself or @to.
+ */
+enum format_error digest_update(struct digest_item *to, const struct lsmem_digest_item *item,
+				uint32_t *nr)
 {
-	uint32_t backup = __le32_to_cpu(item->frame) >> LSMEM_ITEM_FRAME_BITS;
-	uint32_t frame = __le32_to_cpu(item->frame) & ((1u << LSMEM_ITEM_FRAME_BITS) - 1);
 	uint32_t state = __le32_to_cpu(item->state);
 	uint32_t length = __le32_to_cpu(item->length);
 	uint64_t segment = __le64_to_cpu(item->segment);
 	uint32_t generation = __le32_to_cpu(item->generation);
-	struct digest_item *to;
 
-	if (item->stripe || item->live)
-		return FORMAT_RANGE;
-	if (state == LSMEM_ITEM_BRANCH)
-		return digest_apply_branch(map, item);
-	if (frame >= map->frames || backup >= map->backups || !(map->mask & 1u << backup) ||
-	    !segment || segment >= LSMEM_SEGMENT_ID_END || state < LSMEM_ITEM_OPEN ||
+	if (!segment || segment >= LSMEM_SEGMENT_ID_END || state < LSMEM_ITEM_OPEN ||
 	    state > LSMEM_ITEM_REMOVED || !lsmem_segment_fits(length, 0) || length % LSMEM_ALIGN)
 		return FORMAT_RANGE;
-	to = &map->items[backup * map->frames + frame];
 	/* Invariant 10: a frame gets another segment only after a digest without the old one.
 	 * Otherwise a crash could leave a listed segment that another has overwritten.
 	 */
@@ -226,14 +230,14 @@ static enum format_error digest_apply_item(struct digest_map *map,
 		return FORMAT_RANGE;
 	if (state == LSMEM_ITEM_REMOVED) {
 		memset(to, 0, sizeof(*to));
-		map->nr--;
+		(*nr)--;
 		return FORMAT_OK;
 	}
 	/* Invariant 3: the durable length never becomes less. */
 	if (to->state && length < to->length)
 		return FORMAT_RANGE;
 	if (!to->state)
-		map->nr++;
+		(*nr)++;
 	*to = (struct digest_item) {
 		.segment = segment,
 		.generation = generation,
@@ -244,16 +248,31 @@ static enum format_error digest_apply_item(struct digest_map *map,
 	return FORMAT_OK;
 }
 
+static enum format_error digest_apply_item(struct digest_map *map,
+					   const struct lsmem_digest_item *item)
+{
+	uint32_t state = __le32_to_cpu(item->state), place;
+
+	if (item->live)
+		return FORMAT_RANGE;
+	if (state == LSMEM_ITEM_STRIPE || (state == LSMEM_ITEM_REMOVED && !item->segment) ||
+	    item->frame == __cpu_to_le32(LSMEM_ITEM_NO_FRAME))
+		return digest_apply_stripe(map, item);
+	if (item->stripe)
+		return FORMAT_RANGE;
+	if (state == LSMEM_ITEM_BRANCH)
+		return digest_apply_branch(map, item);
+	if (!digest_place(map, item, &place) || (map->stripes && map->stripes->of[place]))
+		return FORMAT_RANGE;
+	return digest_update(&map->items[place], item, &map->nr);
+}
+
 /* Take over the members of a record; items of backups that are no longer members are removed. */
 static enum format_error digest_apply_members(struct digest_map *map,
 					      const struct lsmem_digest *digest)
 {
 	uint32_t mask = 0, b;
 
-	/* There is room for more members than this version supports. */
-	for (b = LSMEM_BACKUPS; b < LSMEM_MEMBERS; b++)
-		if (digest->members[b] || digest->domains[b])
-			return FORMAT_RANGE;
 	for (b = 0; b < LSMEM_BACKUPS; b++) {
 		map->members[b] = __le32_to_cpu(digest->members[b]);
 		if (map->members[b])
@@ -301,6 +320,9 @@ enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest
 		if (error)
 			return error;
 	}
+	/* A coded segment with fewer shards cannot be read: it would be forgotten without a word. */
+	if (map->stripes && map->stripes->nr_lost)
+		return FORMAT_RANGE;
 	map->term = __le64_to_cpu(digest->term);
 	map->sequence = __le64_to_cpu(digest->sequence);
 	map->era = __le32_to_cpu(digest->era);
@@ -481,7 +503,11 @@ void digest_add_branch(struct lsmem_digest *digest, const struct digest_branch *
  */
 uint64_t digest_full_bytes(const struct digest_map *map)
 {
-	return format_digest_bytes(map->nr + (map->branch.term != 0));
+	uint32_t nr = map->nr + (map->branch.term != 0);
+
+	if (map->stripes)
+		nr += map->stripes->nr_shards + map->stripes->nr_segments;
+	return format_digest_bytes(nr);
 }
 
 /**
@@ -500,6 +526,7 @@ void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
 		if (map->items[place].state)
 			digest_add(digest, place / map->frames << LSMEM_ITEM_FRAME_BITS |
 				   place % map->frames, &map->items[place], map->items[place].state);
+	digest_add_stripes(digest, map);
 	digest_add_branch(digest, &map->branch);
 	format_digest_seal(digest);
 }

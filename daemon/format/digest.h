@@ -30,6 +30,36 @@ struct digest_item {
 };
 
 /**
+ * struct digest_stripe - a stripe
+ * @there: mask of the shards that are listed
+ * @used: mask of the lanes that have a segment
+ * @place: by shard: place of its frame, as in struct digest_map
+ */
+struct digest_stripe {
+	uint16_t there, used;
+	uint32_t place[LSMEM_SHARDS];
+};
+
+/**
+ * struct digest_stripes - the stripes of a coded store, and the segments in their lanes
+ * @k: data shards; 0: nothing is listed
+ * @m: parity shards
+ * @nr_shards: listed frames of stripes
+ * @nr_segments: listed coded segments
+ * @nr_lost: stripes with a segment and fewer than @k shards; 0 between two records
+ * @stripe: by number, below digest_stripes_nr()
+ * @of: by place: number of the stripe with this frame, plus 1; 0: none
+ * @lanes: coded segments, by lane + number of the stripe * @k
+ */
+struct digest_stripes {
+	uint32_t k, m;
+	uint32_t nr_shards, nr_segments, nr_lost;
+	struct digest_stripe *stripe;
+	uint32_t *of;
+	struct digest_item *lanes;
+};
+
+/**
  * struct digest_branch - the last recovery that went on without members that it could not read
  * @term: the term that it began; 0: there was no such recovery
  * @sequence: of its first record
@@ -77,6 +107,7 @@ struct digest_log {
  * @frames: bound of the numbers of frames
  * @nr: elements of @items in use
  * @items: replicas, by *place*: frame + index of the backup * @frames
+ * @stripes: NULL: the store is not coded, and a record with a stripe contradicts itself
  */
 struct digest_map {
 	uint64_t term;
@@ -100,6 +131,7 @@ struct digest_map {
 	uint32_t frames;
 	uint32_t nr;
 	struct digest_item *items;
+	struct digest_stripes *stripes;
 };
 
 /**
@@ -115,6 +147,7 @@ struct digest_past {
 };
 
 int digest_map_init(struct digest_map *map, uint32_t backups, uint32_t frames);
+int digest_map_code(struct digest_map *map);
 void digest_map_destroy(struct digest_map *map);
 void digest_map_clear(struct digest_map *map);
 
@@ -131,6 +164,10 @@ bool digest_split(const struct digest_map *map, const struct digest_branch *bran
 uint64_t digest_full_bytes(const struct digest_map *map);
 void digest_add(struct lsmem_digest *digest, uint32_t frame, const struct digest_item *item,
 		uint32_t state);
+void digest_add_shard(struct lsmem_digest *digest, uint32_t frame, uint32_t stripe, uint32_t code,
+		      uint32_t state);
+void digest_add_lane(struct lsmem_digest *digest, uint32_t lane, const struct digest_item *item,
+		     uint32_t state);
 void digest_add_branch(struct lsmem_digest *digest, const struct digest_branch *branch);
 void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
 		 const struct lsmem_super *super);
@@ -138,6 +175,12 @@ void digest_full(struct lsmem_digest *digest, const struct digest_map *map,
 static inline uint32_t digest_places(const struct digest_map *map)
 {
 	return map->backups * map->frames;
+}
+
+/* Return: bound of the numbers of stripes of a coded store that has one: each has at least k frames. */
+static inline uint32_t digest_stripes_nr(const struct digest_map *map)
+{
+	return map->stripes->k ? digest_places(map) / map->stripes->k : 0;
 }
 
 #endif

@@ -34,6 +34,8 @@ const char *format_strerror(enum format_error error)
 		return "unknown format version";
 	case FORMAT_INCOMPATIBLE:
 		return "uses a feature that this version does not know";
+	case FORMAT_CODED:
+		return "of a coded store, which this version of lsmem does not serve";
 	case FORMAT_READ_ONLY:
 		return "uses a feature that this version may read but not write";
 	case FORMAT_RANGE:
@@ -110,8 +112,10 @@ static enum format_error format_block_check(const void *block, uint64_t magic)
 
 static enum format_error format_features_check(const struct lsmem_features *features)
 {
-	if (__le32_to_cpu(features->incompat) & ~FORMAT_INCOMPAT)
+	if (__le32_to_cpu(features->incompat) & ~(FORMAT_INCOMPAT | LSMEM_INCOMPAT_CODE))
 		return FORMAT_INCOMPATIBLE;
+	if (__le32_to_cpu(features->incompat) & LSMEM_INCOMPAT_CODE)
+		return FORMAT_CODED;
 	if (__le32_to_cpu(features->ro_compat) & ~FORMAT_RO_COMPAT)
 		return FORMAT_READ_ONLY;
 	return FORMAT_OK;
@@ -160,7 +164,9 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 		return FORMAT_RANGE;
 	if (backups > LSMEM_BACKUPS || set > FORMAT_FRAMES_MAX || set < frames ||
 	    (backups > 1) != !!(super->features.incompat &
-				__cpu_to_le32(LSMEM_INCOMPAT_BACKUPS)))
+				__cpu_to_le32(LSMEM_INCOMPAT_BACKUPS)) ||
+	    (backups > LSMEM_BACKUPS_FEW) != !!(super->features.incompat &
+						__cpu_to_le32(LSMEM_INCOMPAT_MANY)))
 		return FORMAT_RANGE;
 	if (!frames || half < format_digest_bytes(backups * set + 1) ||
 	    data < start + 2 * half || frames > (backup_bytes - data) / LSMEM_SEGMENT_BYTES)
@@ -415,24 +421,33 @@ uint32_t format_domains(const uint32_t *domain, uint32_t mask)
 	return nr;
 }
 
-/* Are there frames for @segments segments? A domain holds at most one replica of each. */
-static bool format_segments_fit(const uint64_t *frames, const uint32_t *domain, uint32_t nr,
-				uint32_t replicas, uint64_t segments)
+/* Add up the frames of each failure domain. Return: the number of domains. */
+static uint32_t format_domain_frames(const uint64_t *frames, const uint32_t *domain, uint32_t nr,
+				     uint64_t in_domain[LSMEM_BACKUPS])
 {
-	uint64_t sum = 0, in_domain;
-	uint32_t first, b;
+	uint32_t first[LSMEM_BACKUPS], domains = 0, b, i;
 
-	for (first = 0; first < nr; first++) {
-		in_domain = 0;
-		for (b = 0; b < nr; b++) {
-			if (domain[b] != domain[first])
-				continue;
-			if (b < first)
-				break;		/* the domain was counted with backup b */
-			in_domain += frames[b];
+	for (b = 0; b < nr; b++) {
+		for (i = 0; i < domains && domain[first[i]] != domain[b]; i++)
+			;
+		if (i == domains) {
+			first[domains] = b;
+			in_domain[domains++] = 0;
 		}
-		sum += in_domain < segments ? in_domain : segments;
+		in_domain[i] += frames[b];
 	}
+	return domains;
+}
+
+/* Are there frames for @segments segments? A domain holds at most one replica of each. */
+static bool format_segments_fit(const uint64_t *in_domain, uint32_t domains, uint32_t replicas,
+				uint64_t segments)
+{
+	uint64_t sum = 0;
+	uint32_t i;
+
+	for (i = 0; i < domains; i++)
+		sum += in_domain[i] < segments ? in_domain[i] : segments;
 	return sum >= segments * replicas;
 }
 
@@ -440,7 +455,7 @@ static bool format_segments_fit(const uint64_t *frames, const uint32_t *domain, 
  * format_segments_of - count the segments that there are frames for
  * @frames: of each backup
  * @domain: failure domain of each backup; no two replicas of a segment are in the same one
- * @nr: number of backups
+ * @nr: number of backups, at most LSMEM_BACKUPS
  * @replicas: of each segment, at least 1
  *
  * A number of segments fits if the sum of min(frames of a domain, segments) over all domains is
@@ -453,15 +468,15 @@ static bool format_segments_fit(const uint64_t *frames, const uint32_t *domain, 
 uint64_t format_segments_of(const uint64_t *frames, const uint32_t *domain, uint32_t nr,
 			    uint32_t replicas)
 {
-	uint64_t low = 0, high = 0, middle;
-	uint32_t b;
+	uint64_t in_domain[LSMEM_BACKUPS], low = 0, high = 0, middle;
+	uint32_t domains = format_domain_frames(frames, domain, nr, in_domain), b;
 
 	for (b = 0; b < nr; b++)
 		high += frames[b];
 	high /= replicas;
 	while (low < high) {
 		middle = high - (high - low) / 2;
-		if (format_segments_fit(frames, domain, nr, replicas, middle))
+		if (format_segments_fit(in_domain, domains, replicas, middle))
 			low = middle;
 		else
 			high = middle - 1;

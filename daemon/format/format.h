@@ -15,7 +15,7 @@
 /* The feature bits that this program supports; see struct lsmem_features. */
 #define FORMAT_COMPAT		0u
 #define FORMAT_RO_COMPAT	0u
-#define FORMAT_INCOMPAT		(LSMEM_INCOMPAT_BACKUPS | LSMEM_INCOMPAT_TIER)
+#define FORMAT_INCOMPAT		(LSMEM_INCOMPAT_BACKUPS | LSMEM_INCOMPAT_TIER | LSMEM_INCOMPAT_MANY)
 
 /* What is wrong with a block; FORMAT_OK is 0. */
 enum format_error {
@@ -26,6 +26,7 @@ enum format_error {
 	FORMAT_OLD,		/* of a format before LSMEM_FORMAT */
 	FORMAT_VERSION,
 	FORMAT_INCOMPATIBLE,	/* an unknown incompat feature */
+	FORMAT_CODED,		/* of a coded store, which core does not serve */
 	FORMAT_READ_ONLY,	/* an unknown ro_compat feature */
 	FORMAT_RANGE,		/* a field is out of range */
 	FORMAT_FOREIGN,		/* of another store, backup, segment or time */

@@ -189,7 +189,7 @@ static uint32_t recover_newest(const struct recover *r)
  */
 static bool recover_enough(struct recover *r, uint32_t members, bool accept_missing)
 {
-	uint32_t have = __builtin_popcount(members), need = digest_need(&r->map), b;
+	uint32_t have = __builtin_popcount(members), need, b;
 	const struct digest_map *map = &r->map;
 
 	if (digest_enough(map, members) || !RULE(READ_QUORUM))
@@ -204,6 +204,7 @@ static bool recover_enough(struct recover *r, uint32_t members, bool accept_miss
 		r->accepted = true;
 		return true;
 	}
+	need = digest_need(map);
 	recover_damage(r, "%u of %u backups of digest %llu are there; only %u%s can tell that there is no newer digest",
 		       have, __builtin_popcount(map->mask), (unsigned long long)map->sequence,
 		       need, have < need ? "" : " of other failure domains");
@@ -302,6 +303,7 @@ int recover_read_digests(struct recover *r, bool accept_missing)
 	digest_map_destroy(&r->map);
 	r->map = r->backups[best].map;
 	r->backups[best].map.items = NULL;
+	r->backups[best].map.stripes = NULL;
 	members = recover_assign(r, best);
 	if (!recover_enough(r, members, accept_missing) || recover_two_branches(r))
 		return -ENODATA;

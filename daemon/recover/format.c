@@ -50,13 +50,14 @@ int recover_open_slot(struct recover *r, uint32_t slot)
 		if (error[i] == FORMAT_OLD) {
 			recover_info(r, "a backup of format %u, and this version of lsmem reads format %u: use it with the version that wrote it",
 				     __le32_to_cpu(copies[i].format), LSMEM_FORMAT);
-			r->old = true;
+			r->unread = true;
 			return -EBADMSG;
 		}
 		/* The copy is sound, but not for this version: do not use an older one. */
 		if (error[i] == FORMAT_VERSION || error[i] == FORMAT_INCOMPATIBLE ||
-		    error[i] == FORMAT_READ_ONLY || error[i] == FORMAT_RANGE) {
+		    error[i] == FORMAT_CODED || error[i] == FORMAT_READ_ONLY || error[i] == FORMAT_RANGE) {
 			recover_info(r, "superblock copy %d: %s", i, format_strerror(error[i]));
+			r->unread |= error[i] == FORMAT_CODED;
 			return -EBADMSG;
 		}
 		if (!error[i] && (best < 0 || sequence > backup->super_sequence)) {
@@ -414,6 +415,8 @@ static int recover_layout(struct recover *r, const struct recover_geometry *g)
 		}
 		*super = r->super;
 		super->features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_BACKUPS);
+		if (r->several > LSMEM_BACKUPS_FEW)
+			super->features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_MANY);
 		super->backups = __cpu_to_le32(r->several);
 		super->incarnation = __cpu_to_le64(incarnation);
 		super->digest_bytes = __cpu_to_le64(half);

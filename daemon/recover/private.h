@@ -112,7 +112,7 @@ struct recover_backup {
  * @several: number of slots if there is more than one; otherwise 0
  * @domains: failure domains are configured; false: each backup is a domain of its own
  * @blank: recover_open() returned RECOVER_BLANK
- * @old: a backup is of an older format
+ * @unread: a backup is of an older format, or of a coded store
  * @check: nothing is written
  * @told: listings do not say more of a place than its block
  * @verifying: the pass that reads all of a tiered store, and gives nothing to the kernel
@@ -151,7 +151,7 @@ struct recover {
 	uint32_t several;
 	bool domains;
 	bool blank;
-	bool old;
+	bool unread;
 	bool check;
 	bool told;
 	bool verifying;

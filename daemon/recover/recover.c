@@ -213,14 +213,14 @@ const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t s
 }
 
 /**
- * recover_old - is a backup of an older format, which this version does not read?
+ * recover_unread - is a backup of an older format, or of a coded store, which this version does not read?
  * @r: recovery; recover_open() returned -EBADMSG
  *
  * Return: true if it is: nothing is known to be damaged.
  */
-bool recover_old(const struct recover *r)
+bool recover_unread(const struct recover *r)
 {
-	return r->old;
+	return r->unread;
 }
 
 /**
@@ -245,6 +245,8 @@ const char *recover_name(const struct recover *r, uint32_t slot)
 	static const char *const numbers[LSMEM_BACKUPS] = {
 		"backup 0", "backup 1", "backup 2", "backup 3",
 		"backup 4", "backup 5", "backup 6", "backup 7",
+		"backup 8", "backup 9", "backup 10", "backup 11",
+		"backup 12", "backup 13", "backup 14", "backup 15",
 	};
 
 	return r->env.names[slot] ? r->env.names[slot] : numbers[slot];

@@ -245,7 +245,7 @@ const struct lsmem_super *recover_super(const struct recover *r);
 uint32_t recover_slot(const struct recover *r, uint32_t index);
 const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t slot);
 bool recover_slot_blank(const struct recover *r, uint32_t slot);
-bool recover_old(const struct recover *r);
+bool recover_unread(const struct recover *r);
 uint64_t recover_room(const struct recover *r, uint32_t replicas);
 int recover_join(struct recover *r, uint64_t incarnation);
 int recover_ready(struct recover *r, uint32_t slot, const struct lsmem_super *like,

@@ -14,7 +14,7 @@
 #include "module/kernel.h"
 #include "status.h"
 
-#define TEXT_BYTES	(16384u + STATUS_LOST_MAX * 256u)
+#define TEXT_BYTES	(24576u + STATUS_LOST_MAX * 256u)
 
 /**
  * status_open - allocate the buffers of a status

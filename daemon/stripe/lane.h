@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <lsmem_format.h>
+
 #include "code.h"
 
 #define LANE_NONE	0xffffffffu
@@ -54,12 +56,14 @@ struct lane_frame lanes_where(const struct lanes *lanes, uint32_t stripe, uint32
 /* The field stripe of struct lsmem_digest_item of a coded segment. */
 static inline uint32_t lane_item(const struct lane *lane)
 {
-	return lane->stripe * CODE_SHARDS + lane->lane;
+	return lane->stripe << LSMEM_ITEM_LANE_BITS | lane->lane;
 }
 
 static inline struct lane lane_of_item(uint32_t stripe)
 {
-	return (struct lane) { .stripe = stripe / CODE_SHARDS, .lane = stripe % CODE_SHARDS };
+	return (struct lane) {
+		.stripe = stripe >> LSMEM_ITEM_LANE_BITS, .lane = stripe & ((1u << LSMEM_ITEM_LANE_BITS) - 1)
+	};
 }
 
 #endif

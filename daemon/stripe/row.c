@@ -195,24 +195,24 @@ static void row_records(struct row_writer *w, struct row_slot *slot, uint32_t en
 	row_gather(w, w->issued, end);
 	w->issued = end;
 	for (p = 0; p < g->m; p++) {
-		struct shard_record *record = (void *)slot_parity(w, slot, p, ROW_ROWS);
+		struct lsmem_shard_record *record = (void *)slot_parity(w, slot, p, ROW_ROWS);
 		const uint8_t *parity = w->parity + (size_t)p * LSMEM_BLOCK;
 
 		memset(record, 0, sizeof(*record));
-		memcpy(record->uuid, w->p.id.uuid, sizeof(record->uuid));
-		record->segment = __cpu_to_le64(w->p.id.segment);
-		record->generation = __cpu_to_le32(w->p.id.generation);
-		record->k = (uint8_t)g->k;
-		record->m = (uint8_t)g->m;
-		record->shard = (uint8_t)(g->k + p);
+		memcpy(record->head.uuid, w->p.id.uuid, sizeof(record->head.uuid));
+		record->head.segment = __cpu_to_le64(w->p.id.segment);
+		record->head.generation = __cpu_to_le32(w->p.id.generation);
+		record->head.k = (uint8_t)g->k;
+		record->head.m = (uint8_t)g->m;
+		record->head.shard = (uint8_t)(g->k + p);
 		record->number = __cpu_to_le64(w->record);
-		record->length = __cpu_to_le32(end);
+		record->head.length = __cpu_to_le32(end);
 		record->durable = __cpu_to_le32(acked);
 		record->bytes = __cpu_to_le32(bytes);
 		record->parity_crc = __cpu_to_le32(lsmem_crc32c(~0u, parity, bytes));
 		for (i = 0; i < CODE_SHARDS; i++)
 			record->data_crc[i] = __cpu_to_le32(w->crc[i]);
-		if (bytes <= SHARD_PARITY_INSIDE)
+		if (bytes <= LSMEM_PARITY_INSIDE)
 			memcpy(record->parity, parity, bytes);
 		else
 			memcpy(record + 1, parity, LSMEM_BLOCK);
@@ -267,7 +267,7 @@ static void row_parity(struct row_writer *w, struct row_slot *slot, uint32_t row
 			continue;
 		begin = pointer;
 		*pointer++ = slot_parity(w, slot, p, ROW_ROWS);
-		if (bytes > SHARD_PARITY_INSIDE)
+		if (bytes > LSMEM_PARITY_INSIDE)
 			*pointer++ = slot_parity(w, slot, p, ROW_ROWS + 1);
 		slot_write(slot, g->k + p, shard_side(g, side), (uint32_t)(pointer - begin), begin);
 	}

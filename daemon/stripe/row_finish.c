@@ -24,7 +24,7 @@ static uint32_t finish_back(const struct row_finish *f)
 	return row > front ? row : front;
 }
 
-static struct shard_table *finish_table(const struct row_finish *f, uint32_t shard)
+static struct lsmem_shard_table *finish_table(const struct row_finish *f, uint32_t shard)
 {
 	return (void *)(f->tables + (size_t)shard * f->g->tables * LSMEM_BLOCK);
 }
@@ -49,15 +49,15 @@ bool row_finish_begin(struct row_finish *f)
 		return false;
 	}
 	for (shard = 0; shard < g->k + g->m; shard++) {
-		struct shard_table *table = finish_table(f, shard);
+		struct lsmem_shard_table *table = finish_table(f, shard);
 
-		memcpy(table->uuid, f->id.uuid, sizeof(table->uuid));
-		table->segment = __cpu_to_le64(f->id.segment);
-		table->generation = __cpu_to_le32(f->id.generation);
-		table->length = __cpu_to_le32(f->length);
-		table->k = (uint8_t)g->k;
-		table->m = (uint8_t)g->m;
-		table->shard = (uint8_t)shard;
+		memcpy(table->head.uuid, f->id.uuid, sizeof(table->head.uuid));
+		table->head.segment = __cpu_to_le64(f->id.segment);
+		table->head.generation = __cpu_to_le32(f->id.generation);
+		table->head.length = __cpu_to_le32(f->length);
+		table->head.k = (uint8_t)g->k;
+		table->head.m = (uint8_t)g->m;
+		table->head.shard = (uint8_t)shard;
 		table->front = __cpu_to_le32(finish_front(f));
 		table->back = __cpu_to_le32(g->rows - finish_back(f));
 	}
@@ -124,7 +124,7 @@ static void finish_tables(struct row_finish *f)
 	uint32_t shard, n;
 
 	for (shard = 0; shard < g->k + g->m; shard++) {
-		struct shard_table *table = finish_table(f, shard);
+		struct lsmem_shard_table *table = finish_table(f, shard);
 
 		shard_table_seal(table, g);
 		for (n = 0; n < g->tables; n++)

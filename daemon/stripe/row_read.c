@@ -55,9 +55,9 @@ static const uint8_t *lane_block(const struct row_read *r, uint32_t shard, uint3
 }
 
 /* A record that is valid, without its parity; NULL: there is none. */
-static const struct shard_record *record_of(const struct row_read *r, uint32_t shard, uint32_t side)
+static const struct lsmem_shard_record *record_of(const struct row_read *r, uint32_t shard, uint32_t side)
 {
-	const struct shard_record *record;
+	const struct lsmem_shard_record *record;
 
 	if (shard < r->g->k || !(r->there >> shard & 1))
 		return NULL;
@@ -66,17 +66,17 @@ static const struct shard_record *record_of(const struct row_read *r, uint32_t s
 }
 
 /* Are two records of the same time? */
-static bool record_same(const struct shard_record *a, const struct shard_record *b)
+static bool record_same(const struct lsmem_shard_record *a, const struct lsmem_shard_record *b)
 {
-	return a->number == b->number && a->length == b->length &&
+	return a->number == b->number && a->head.length == b->head.length &&
 	       !memcmp(a->data_crc, b->data_crc, sizeof(a->data_crc));
 }
 
 /* The row of the record @of from data blocks and all records of its time. False: too few of them are right. */
-static bool fixed_make(struct row_read *r, const struct shard_record *of, struct row_fixed *fixed)
+static bool fixed_make(struct row_read *r, const struct lsmem_shard_record *of, struct row_fixed *fixed)
 {
 	const struct shard_geometry *g = r->g;
-	uint32_t length = __le32_to_cpu(of->length), bytes = __le32_to_cpu(of->bytes), row = length / g->row_bytes;
+	uint32_t length = __le32_to_cpu(of->head.length), bytes = __le32_to_cpu(of->bytes), row = length / g->row_bytes;
 	uint32_t shard, side, good = 0, data = (1u << g->k) - 1;
 	void *shards[CODE_SHARDS] = { NULL };
 
@@ -98,7 +98,7 @@ static bool fixed_make(struct row_read *r, const struct shard_record *of, struct
 	}
 	for (; shard < g->k + g->m; shard++) {
 		for (side = 0; side < SHARD_SIDES; side++) {
-			const struct shard_record *record = record_of(r, shard, side);
+			const struct lsmem_shard_record *record = record_of(r, shard, side);
 			const uint8_t *parity = record && record_same(record, of) ? shard_record_parity(record) : NULL;
 
 			if (parity) {
@@ -122,12 +122,12 @@ static bool fixed_make(struct row_read *r, const struct shard_record *of, struct
 static int search_records(struct row_search *s)
 {
 	struct row_read *r = s->r;
-	const struct shard_record *seen[ROW_RECORDS];
+	const struct lsmem_shard_record *seen[ROW_RECORDS];
 	uint32_t shard, side, nr_seen = 0, i;
 
 	for (shard = r->g->k; shard < r->g->k + r->g->m; shard++) {
 		for (side = 0; side < SHARD_SIDES; side++) {
-			const struct shard_record *record = record_of(r, shard, side);
+			const struct lsmem_shard_record *record = record_of(r, shard, side);
 
 			if (!record)
 				continue;
@@ -370,14 +370,14 @@ uint64_t row_read_next(const struct row_read *r, uint32_t from)
 
 	for (shard = r->g->k; shard < r->g->k + r->g->m; shard++) {
 		for (side = 0; side < SHARD_SIDES; side++) {
-			const struct shard_record *record = record_of(r, shard, side);
+			const struct lsmem_shard_record *record = record_of(r, shard, side);
 			uint64_t number = record ? __le64_to_cpu(record->number) : 0;
 
 			if (!record)
 				continue;
 			if (next <= number)
 				next = number + 1;
-			if (__le32_to_cpu(record->length) <= from && (!protects || newest < number)) {
+			if (__le32_to_cpu(record->head.length) <= from && (!protects || newest < number)) {
 				newest = number;
 				protects = true;
 			}
@@ -386,7 +386,7 @@ uint64_t row_read_next(const struct row_read *r, uint32_t from)
 	return next + (STRIPE_RULE(RESUME_SIDE) && protects && (next - newest) % SHARD_SIDES == 0);
 }
 
-static const struct shard_table *table_of(const struct row_read *r, uint32_t shard)
+static const struct lsmem_shard_table *table_of(const struct row_read *r, uint32_t shard)
 {
 	return (const void *)lane_block(r, shard, r->g->table);
 }
@@ -399,13 +399,13 @@ static const struct shard_table *table_of(const struct row_read *r, uint32_t sha
  */
 int row_read_closed(struct row_read *r)
 {
-	const struct shard_table *first = NULL;
+	const struct lsmem_shard_table *first = NULL;
 	uint32_t shard;
 
 	r->whole = 0;
 	r->bad = 0;
 	for (shard = 0; shard < r->g->k + r->g->m; shard++) {
-		const struct shard_table *table;
+		const struct lsmem_shard_table *table;
 
 		if (!(r->there >> shard & 1))
 			continue;
@@ -414,13 +414,13 @@ int row_read_closed(struct row_read *r)
 			continue;
 		if (!first)
 			first = table;
-		if (table->length != first->length || table->front != first->front || table->back != first->back)
+		if (table->head.length != first->head.length || table->front != first->front || table->back != first->back)
 			return -ENODATA;
 		r->whole |= 1u << shard;
 	}
 	if ((uint32_t)__builtin_popcount(r->whole) < r->g->k)
 		return -ENODATA;
-	r->length = __le32_to_cpu(first->length);
+	r->length = __le32_to_cpu(first->head.length);
 	r->front = __le32_to_cpu(first->front);
 	r->back = __le32_to_cpu(first->back);
 	return 0;

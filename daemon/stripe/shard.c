@@ -25,7 +25,7 @@ bool shard_geometry(struct shard_geometry *g, uint32_t k, uint32_t m, uint32_t f
 	blocks = g->blocks;
 	for (g->tables = 1; blocks > 1 + sides + g->tables; g->tables++) {
 		g->rows = blocks - 1 - sides - g->tables;
-		if (sizeof(struct shard_table) + g->rows * sizeof(__le32) > g->tables * LSMEM_BLOCK)
+		if (sizeof(struct lsmem_shard_table) + g->rows * sizeof(__le32) > g->tables * LSMEM_BLOCK)
 			continue;
 		g->side = 1 + g->rows;
 		g->table = g->side + sides;
@@ -51,23 +51,44 @@ uint32_t shard_below(const struct shard_geometry *g, uint32_t length, uint32_t s
 	return in - from < LSMEM_BLOCK ? in - from : LSMEM_BLOCK;
 }
 
-static uint32_t crc_without(const void *bytes, size_t length, size_t field)
+/* Compute the CRC of a record or table of @bytes bytes. */
+static uint32_t head_crc(const struct lsmem_shard_head *head, size_t bytes)
 {
+	const size_t field = offsetof(struct lsmem_shard_head, crc);
 	static const __le32 zero;
-	uint32_t crc = lsmem_crc32c(~0u, bytes, field);
+	uint32_t crc = lsmem_crc32c(~0u, head, field);
 
 	crc = lsmem_crc32c(crc, &zero, sizeof(zero));
-	return lsmem_crc32c(crc, (const uint8_t *)bytes + field + sizeof(zero), length - field - sizeof(zero));
+	return lsmem_crc32c(crc, &head->length, bytes - field - sizeof(zero));
+}
+
+static void head_seal(struct lsmem_shard_head *head, uint64_t magic, size_t bytes)
+{
+	head->magic = __cpu_to_le64(magic);
+	head->crc = __cpu_to_le32(head_crc(head, bytes));
+}
+
+/* Check what a record and a table have in common. @any: of any segment. */
+static enum format_error head_check(const struct lsmem_shard_head *head, uint64_t magic, size_t bytes,
+				    const struct shard_geometry *g, const struct shard_id *id, uint32_t shard, bool any)
+{
+	if (__le64_to_cpu(head->magic) != magic)
+		return FORMAT_MAGIC;
+	if (__le32_to_cpu(head->crc) != head_crc(head, bytes))
+		return FORMAT_CRC;
+	if (!any && (memcmp(head->uuid, id->uuid, sizeof(id->uuid)) || __le64_to_cpu(head->segment) != id->segment ||
+		     __le32_to_cpu(head->generation) != id->generation))
+		return FORMAT_FOREIGN;
+	return head->k == g->k && head->m == g->m && head->shard == shard ? FORMAT_OK : FORMAT_FOREIGN;
 }
 
 /**
  * shard_record_seal - set magic and CRC of a record
  * @record: all else is set
  */
-void shard_record_seal(struct shard_record *record)
+void shard_record_seal(struct lsmem_shard_record *record)
 {
-	record->magic = __cpu_to_le64(SHARD_RECORD_MAGIC);
-	record->crc = __cpu_to_le32(crc_without(record, sizeof(*record), offsetof(struct shard_record, crc)));
+	head_seal(&record->head, LSMEM_RECORD_MAGIC, sizeof(*record));
 }
 
 /**
@@ -79,22 +100,15 @@ void shard_record_seal(struct shard_record *record)
  *
  * Return: FORMAT_OK, or what is wrong.
  */
-enum format_error shard_record_check(const struct shard_record *record, const struct shard_geometry *g,
+enum format_error shard_record_check(const struct lsmem_shard_record *record, const struct shard_geometry *g,
 				     const struct shard_id *id, uint32_t shard)
 {
-	uint32_t length = __le32_to_cpu(record->length);
+	enum format_error error = head_check(&record->head, LSMEM_RECORD_MAGIC, sizeof(*record), g, id, shard,
+					     !STRIPE_RULE(RECORD_SEGMENT));
+	uint32_t length = __le32_to_cpu(record->head.length);
 
-	if (__le64_to_cpu(record->magic) != SHARD_RECORD_MAGIC)
-		return FORMAT_MAGIC;
-	if (__le32_to_cpu(record->crc) !=
-	    crc_without(record, sizeof(*record), offsetof(struct shard_record, crc)))
-		return FORMAT_CRC;
-	if (STRIPE_RULE(RECORD_SEGMENT) &&
-	    (memcmp(record->uuid, id->uuid, sizeof(id->uuid)) || __le64_to_cpu(record->segment) != id->segment ||
-	     __le32_to_cpu(record->generation) != id->generation))
-		return FORMAT_FOREIGN;
-	if (record->k != g->k || record->m != g->m || record->shard != shard)
-		return FORMAT_FOREIGN;
+	if (error)
+		return error;
 	if (length > shard_room(g) || length % g->row_bytes == 0 || __le32_to_cpu(record->durable) > length ||
 	    __le32_to_cpu(record->bytes) != shard_below(g, length, 0))
 		return FORMAT_RANGE;
@@ -107,10 +121,10 @@ enum format_error shard_record_check(const struct shard_record *record, const st
  *
  * Return: the parity; NULL: its CRC is wrong.
  */
-const uint8_t *shard_record_parity(const struct shard_record *record)
+const uint8_t *shard_record_parity(const struct lsmem_shard_record *record)
 {
 	uint32_t bytes = __le32_to_cpu(record->bytes);
-	const uint8_t *parity = bytes <= SHARD_PARITY_INSIDE ? record->parity : (const uint8_t *)(record + 1);
+	const uint8_t *parity = bytes <= LSMEM_PARITY_INSIDE ? record->parity : (const uint8_t *)(record + 1);
 
 	if (STRIPE_RULE(RECORD_PARITY) &&
 	    lsmem_crc32c(~0u, parity, bytes) != __le32_to_cpu(record->parity_crc))
@@ -123,10 +137,9 @@ const uint8_t *shard_record_parity(const struct shard_record *record)
  * @table: all else is set, up to the end of its blocks
  * @g: geometry
  */
-void shard_table_seal(struct shard_table *table, const struct shard_geometry *g)
+void shard_table_seal(struct lsmem_shard_table *table, const struct shard_geometry *g)
 {
-	table->magic = __cpu_to_le64(SHARD_TABLE_MAGIC);
-	table->crc = __cpu_to_le32(crc_without(table, g->tables * LSMEM_BLOCK, offsetof(struct shard_table, crc)));
+	head_seal(&table->head, LSMEM_TABLE_MAGIC, g->tables * LSMEM_BLOCK);
 }
 
 /**
@@ -138,22 +151,16 @@ void shard_table_seal(struct shard_table *table, const struct shard_geometry *g)
  *
  * Return: FORMAT_OK, or what is wrong.
  */
-enum format_error shard_table_check(const struct shard_table *table, const struct shard_geometry *g,
+enum format_error shard_table_check(const struct lsmem_shard_table *table, const struct shard_geometry *g,
 				    const struct shard_id *id, uint32_t shard)
 {
+	enum format_error error = head_check(&table->head, LSMEM_TABLE_MAGIC, g->tables * LSMEM_BLOCK, g, id, shard, false);
 	uint32_t front = __le32_to_cpu(table->front), back = __le32_to_cpu(table->back);
 
-	if (__le64_to_cpu(table->magic) != SHARD_TABLE_MAGIC)
-		return FORMAT_MAGIC;
-	if (__le32_to_cpu(table->crc) !=
-	    crc_without(table, g->tables * LSMEM_BLOCK, offsetof(struct shard_table, crc)))
-		return FORMAT_CRC;
-	if (memcmp(table->uuid, id->uuid, sizeof(id->uuid)) || __le64_to_cpu(table->segment) != id->segment ||
-	    __le32_to_cpu(table->generation) != id->generation || table->k != g->k || table->m != g->m ||
-	    table->shard != shard)
-		return FORMAT_FOREIGN;
+	if (error)
+		return error;
 	if (front > g->rows || back > g->rows - front ||
-	    ((uint64_t)__le32_to_cpu(table->length) + g->row_bytes - 1) / g->row_bytes > front + back)
+	    ((uint64_t)__le32_to_cpu(table->head.length) + g->row_bytes - 1) / g->row_bytes > front + back)
 		return FORMAT_RANGE;
 	return FORMAT_OK;
 }

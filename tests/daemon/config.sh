@@ -206,7 +206,12 @@ a='[backup a]\npath = /srv/a\n' b='[backup b]\npath = /srv/b\n' c='[backup c]\np
 good 'two' "$a$b"
 good 'all of several' "[store]\ncharge = yes\nwait = forever\nreplicas = 2\nmin_replicas = 2\ncopy_rate = 1G\nscrub = 12h\nrejoin = 0\n$a"'domain = rack-1\ntimeout = 5\n'"$b"'domain = rack-1\n'"$c"'domain = rack-2\n'
 good 'eight, files and other hosts' "$a$b$c"'[backup d]\npath = rdma://h/d\nkey = /k\n[backup e]\npath = /e\n[backup f]\npath = /f\n[backup g]\npath = /g\n[backup  h.1_2-3 ]\npath = /h\n'
-bad 'nine' "$a$b$c"'[backup d]\npath=/d\n[backup e]\npath=/e\n[backup f]\npath=/f\n[backup g]\npath=/g\n[backup h]\npath=/h\n[backup i]\n' '17: more than 8 backups'
+more=
+for name in d e f g h i j k l m n o p; do
+	more="$more[backup $name]\npath = /$name\n"
+done
+good 'sixteen' "$a$b$c$more"
+bad 'seventeen' "$a$b$c$more"'[backup q]\n' '33: more than 16 backups'
 several='each of several backups has a name of its own, [backup NAME]; another store has another file and another daemon (lsmemd@NAME.service)'
 bad 'two without names' "$path$path" "3: [backup]: another one is on line 1: $several"
 bad 'one without a name' "$a$path" "3: [backup]: another one is on line 1: $several"
@@ -216,9 +221,9 @@ bad 'one of several without a path' "$a[backup b]\n$c" '3: no path in [backup b]
 for name in 'two words' a/b 1234567890123456; do
 	bad "name $name" "[backup $name]\n" "1: [backup $name]: a name has 1 to 15 letters, digits, dots, dashes and underscores"
 done
-for replicas in 0 9 -1 all; do
-	bad "replicas $replicas" "[store]\nreplicas = $replicas\n" "2: replicas = $replicas: allowed is a number from 1 to 8"
-	bad "min_replicas $replicas" "[store]\nmin_replicas = $replicas\n" "2: min_replicas = $replicas: allowed is a number from 1 to 8"
+for replicas in 0 17 -1 all; do
+	bad "replicas $replicas" "[store]\nreplicas = $replicas\n" "2: replicas = $replicas: allowed is a number from 1 to 16"
+	bad "min_replicas $replicas" "[store]\nmin_replicas = $replicas\n" "2: min_replicas = $replicas: allowed is a number from 1 to 16"
 done
 bad 'restarts how' "[store]\nrestart = fast\n" '2: restart = fast: allowed are load and instant'
 bad 'a restart that loads more than memory' "[store]\ncapacity = 1G\nrestart = load\n$a" '3: restart = load: not for a store with a capacity, which may exceed its memory'

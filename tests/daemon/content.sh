@@ -124,6 +124,20 @@ run "$mkbackup" "$image" format 3
 refused 'format 3'
 ok 'format 3: lsmemd says so' grep -q 'unknown format version' "$scratch/err"
 cp "$scratch/good" "$image"
+# A coded store is not served yet, and not mistaken for any other.
+run "$mkbackup" "$image" feature 8
+is 'coded: made' "$status" 0
+refused 'coded'
+ok 'coded: lsmemd says so' grep -q 'of a coded store, which this version of lsmem does not serve' "$scratch/err"
+run "$lsmemctl" check "$image"
+is 'coded: lsmemctl check: exit status' "$status" 1
+ok 'coded: lsmemctl check says so' grep -q 'of a coded store' "$scratch/err"
+ok 'coded: lsmemctl check does not call it damaged' grep -q "^verdict *unreadable" "$scratch/out"
+cp "$scratch/good" "$image"
+run "$mkbackup" "$image" feature 1073741824
+refused 'an unknown feature'
+ok 'an unknown feature: lsmemd says so' grep -q 'uses a feature that this version does not know' "$scratch/err"
+cp "$scratch/good" "$image"
 run "${RECOVERY:-$(dirname "$0")/build/recovery}" "$image"
 is 'a full backup, recovered: exit status' "$status" 0
 ok 'a full backup, recovered: all objects' grep -q "\"segments\": 15, \"objects\": $objects, " \

@@ -6,6 +6,7 @@
  *	mkbackup FILE STORE-MIB OBJECT-BYTES LIVE [HANDLES]	filled
  *	mkbackup FILE format NUMBER				call what is there another format
  *	mkbackup FILE capacity MIB				make it that of a tiered store
+ *	mkbackup FILE feature BITS				say that a reader must know these features
  *
  * A filled backup has only closed segments, in all frames but four.  LIVE percent of its entries
  * are new objects, the others replace some; the order looks random.  The objects are scattered over
@@ -154,8 +155,8 @@ static int fill(int fd, struct recover *r, uint32_t length, uint64_t keys, uint3
 	return err ? err : file_flush(&fd, 0);
 }
 
-/* Change the format, or the capacity, that both superblock copies name; 0: leave it. */
-static int change(int fd, uint32_t format, uint64_t capacity)
+/* Change the format, or the capacity, that both superblock copies name; 0: leave it. @incompat: more features. */
+static int change(int fd, uint32_t format, uint64_t capacity, uint32_t incompat)
 {
 	struct lsmem_super super;
 	uint64_t at;
@@ -168,6 +169,7 @@ static int change(int fd, uint32_t format, uint64_t capacity)
 		super.capacity = __cpu_to_le64(capacity);
 		if (capacity)
 			super.features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_TIER);
+		super.features.incompat |= __cpu_to_le32(incompat);
 		format_super_seal(&super);
 		if (!err)
 			err = file_write(&fd, at, &super, sizeof(super));
@@ -195,9 +197,11 @@ int main(int argc, char **argv)
 	}
 	if (argc == 4) {
 		if (!strcmp(argv[2], "format"))
-			return change(fd, (uint32_t)strtoul(argv[3], NULL, 10), 0) ? 1 : 0;
+			return change(fd, (uint32_t)strtoul(argv[3], NULL, 10), 0, 0) ? 1 : 0;
 		if (!strcmp(argv[2], "capacity"))
-			return change(fd, 0, strtoull(argv[3], NULL, 10) << 20) ? 1 : 0;
+			return change(fd, 0, strtoull(argv[3], NULL, 10) << 20, 0) ? 1 : 0;
+		if (!strcmp(argv[2], "feature"))
+			return change(fd, 0, 0, (uint32_t)strtoul(argv[3], NULL, 10)) ? 1 : 0;
 		return 2;
 	}
 	memset(&env, 0, sizeof(env));

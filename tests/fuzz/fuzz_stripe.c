@@ -121,8 +121,8 @@ static void base_make(struct base *base, uint32_t k, uint32_t m)
 static void seal(struct base *base, uint32_t shard, uint32_t block, uint32_t flags)
 {
 	uint8_t *lane = base->lane[shard], *at = lane + (size_t)block * LSMEM_BLOCK;
-	struct shard_record *record = (void *)at;
-	struct shard_table *table = (void *)(lane + (size_t)base->g.table * LSMEM_BLOCK);
+	struct lsmem_shard_record *record = (void *)at;
+	struct lsmem_shard_table *table = (void *)(lane + (size_t)base->g.table * LSMEM_BLOCK);
 	uint32_t row, bytes;
 
 	if (flags & 0x20)
@@ -136,7 +136,7 @@ static void seal(struct base *base, uint32_t shard, uint32_t block, uint32_t fla
 	bytes = __le32_to_cpu(record->bytes);
 	if (flags & 0x40 && bytes <= LSMEM_BLOCK)
 		record->parity_crc =
-			__cpu_to_le32(lsmem_crc32c(~0u, bytes <= SHARD_PARITY_INSIDE ? record->parity : at + LSMEM_BLOCK,
+			__cpu_to_le32(lsmem_crc32c(~0u, bytes <= LSMEM_PARITY_INSIDE ? record->parity : at + LSMEM_BLOCK,
 						   bytes));
 	if (flags & 0x10)
 		shard_record_seal(record);

@@ -83,6 +83,38 @@ static void digest_seed(const struct base *base, uint32_t n)
 	fclose(file);
 }
 
+/* Digests of a coded store: stripes, segments in their lanes, a shard that gets another frame. */
+static void coded_seed(void)
+{
+	static uint8_t block[LSMEM_BLOCK] __attribute__((aligned(8)));
+	struct lsmem_digest *digest = (void *)block;
+	struct lsmem_super super = { .features.incompat = __cpu_to_le32(LSMEM_INCOMPAT_BACKUPS) };
+	struct digest_map map = { .term = 1, .era = 1, .members = { 1, 2, 3, 4 }, .mask = 15, .floor = 3 };
+	const struct digest_item item = { .segment = 5, .generation = 1, .length = 80 };
+	FILE *file = seed("digest", "coded", 0);
+	uint32_t n, shard, length;
+
+	memset(super.uuid, 0x5a, sizeof(super.uuid));
+	put(file, (uint8_t []){ 3, 7 }, 2);
+	for (n = 0; n < 3; n++) {
+		map.sequence = n + 1;
+		memset(block, 0, sizeof(block));
+		digest_head(digest, &map, &super, n ? LSMEM_DIGEST_DELTA : LSMEM_DIGEST_FULL);
+		for (shard = 0; shard < 3 && n < 2; shard++)
+			digest_add_shard(digest, shard << LSMEM_ITEM_FRAME_BITS | n, n, lsmem_code_make(2, 1, shard),
+					 LSMEM_ITEM_STRIPE);
+		if (n == 2) {
+			digest_add_shard(digest, 0, 0, lsmem_code_make(2, 1, 0), LSMEM_ITEM_REMOVED);
+			digest_add_shard(digest, 3 << LSMEM_ITEM_FRAME_BITS, 0, lsmem_code_make(2, 1, 0), LSMEM_ITEM_STRIPE);
+		}
+		digest_add_lane(digest, 1, &item, n ? LSMEM_ITEM_CLOSED : LSMEM_ITEM_OPEN);
+		length = sizeof(*digest) + __le32_to_cpu(digest->items) * sizeof(struct lsmem_digest_item);
+		put(file, (uint8_t []){ n, length / 4 }, 2);
+		put(file, block, length);
+	}
+	fclose(file);
+}
+
 /* See fuzz_segment.c, which has another segment id: the seed sets the flags that seal all. */
 static void segment_seeds(const struct base *base, uint32_t n)
 {
@@ -334,6 +366,7 @@ int main(int argc, char **argv)
 	ahead_seeds();
 	move_seeds();
 	stripe_seeds();
+	coded_seed();
 	cached_seeds();
 	return 0;
 }

@@ -8,7 +8,7 @@
 
 #define BLOCK		4096u
 #define CHUNK		(64u << 10)
-#define REQUESTS	512u
+#define REQUESTS	1024u	/* CORE_IOS for each of LSMEM_BACKUPS */
 #define VECTORS		20u
 
 /**

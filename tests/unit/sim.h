@@ -75,7 +75,7 @@ struct sim {
 	uint32_t rotate;		/* drive that recovery knows as its backup 0 */
 	uint32_t there;			/* mask of the drives that a recovery gets */
 	uint32_t drive[LSMEM_BACKUPS];	/* by core's index */
-	struct sim_request requests[512];
+	struct sim_request requests[CORE_IOS * CORE_BACKUPS];
 	void *ahead[RECOVER_AHEAD];	/* buffers of reads ahead, in their order */
 	uint32_t nr_ahead;
 	uint32_t io_left;		/* requests of recovery before the next crash */

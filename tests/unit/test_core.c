@@ -629,6 +629,8 @@ static bool test_params(void)
 	char error[CORE_ERROR_BYTES];
 	struct core_params params, good;
 	enum recover_state state;
+	struct digest_map coded;
+	struct core *core;
 
 	CHECK(!recover_open(r, &state) && !recover_map(r, false));
 	good = (struct core_params) {
@@ -649,6 +651,18 @@ static bool test_params(void)
 	params = good;
 	params.resume = false;
 	CHECK(!core_new(&params, error) && strstr(error, "recover first"));
+	/* Room for stripes is none; with one the store is coded. */
+	coded = *recover_digest(r);
+	CHECK(!digest_map_code(&coded));
+	params = good;
+	params.map = &coded;
+	core = core_new(&params, error);
+	CHECK(core);
+	core_free(core);
+	coded.stripes->nr_shards = 1;
+	CHECK(!core_new(&params, error) && strstr(error, "coded"));
+	coded.items = NULL;		/* of @r */
+	digest_map_destroy(&coded);
 	recover_free(r);
 	sim_free(sim);
 	return true;

@@ -92,7 +92,7 @@ static bool test_super(void)
 	REFUSED(format = __cpu_to_le32(LSMEM_FORMAT - 1), FORMAT_OLD);
 	REFUSED(format = 0, FORMAT_VERSION);
 	REFUSED(format = __cpu_to_le32(LSMEM_FORMAT + 1), FORMAT_VERSION);
-	REFUSED(features.incompat = __cpu_to_le32(4), FORMAT_INCOMPATIBLE);
+	REFUSED(features.incompat = __cpu_to_le32(~FORMAT_INCOMPAT), FORMAT_INCOMPATIBLE);
 	REFUSED(features.ro_compat = __cpu_to_le32(1), FORMAT_READ_ONLY);
 	REFUSED(features.compat = __cpu_to_le32(~0u), FORMAT_OK);
 	REFUSED(incarnation = 0, FORMAT_RANGE);
@@ -124,6 +124,54 @@ static bool test_super(void)
 	CHECK(format_super_check(&super, BACKUP_BYTES) == FORMAT_RANGE);
 	memset(&super, 0, sizeof(super));
 	CHECK(format_super_check(&super, BACKUP_BYTES) == FORMAT_ZERO);
+	return true;
+}
+
+/*
+ * What earlier versions of lsmem know of @incompat, and how many backups they serve: they refuse a store of more
+ * backups as one with a feature that they do not know, and find nothing new in any other.
+ */
+#define EARLIER_INCOMPAT	3u
+#define EARLIER_BACKUPS		8u
+
+static int zero_read(void *context, uint64_t offset, void *data, uint32_t length);
+static int ignore_write(void *context, uint64_t offset, const void *data, uint32_t length);
+static int ignore_flush(void *context, uint32_t slot);
+
+static bool test_many(void)
+{
+	uint32_t nr, b, incompat;
+
+	CHECK(LSMEM_BACKUPS_FEW == EARLIER_BACKUPS);
+	for (nr = 2; nr <= LSMEM_BACKUPS; nr++) {
+		struct recover_geometry g = {
+			.incarnation = 1, .kind = LSMEM_KIND_OBJECT, .store_bytes = 1, .max_handles = 1, .frames = 40,
+		};
+		struct recover_env env = { .backups = nr, .read = zero_read, .write = ignore_write, .flush = ignore_flush };
+		struct lsmem_super super;
+		enum recover_state state;
+		struct recover *r;
+
+		for (b = 0; b < nr; b++)
+			env.backup_bytes[b] = BACKUP_BYTES;
+		r = recover_new(&env);
+		CHECK(!recover_open(r, &state) && state == RECOVER_BLANK && !recover_format(r, &g));
+		for (b = 0; b < nr; b++) {
+			super = *recover_slot_super(r, b);
+			incompat = __le32_to_cpu(super.features.incompat);
+			CHECK(format_super_check(&super, BACKUP_BYTES) == FORMAT_OK && format_backups(&super) == nr);
+			CHECK(!!(incompat & ~EARLIER_INCOMPAT) == (nr > EARLIER_BACKUPS));
+			/* The bit and the number must agree. */
+			super.features.incompat = __cpu_to_le32(incompat ^ LSMEM_INCOMPAT_MANY);
+			format_super_seal(&super);
+			CHECK(format_super_check(&super, BACKUP_BYTES) == FORMAT_RANGE);
+			super.features.incompat = __cpu_to_le32(incompat | LSMEM_INCOMPAT_MANY);
+			super.backups = __cpu_to_le32(LSMEM_BACKUPS + 1);
+			format_super_seal(&super);
+			CHECK(format_super_check(&super, BACKUP_BYTES) == FORMAT_RANGE);
+		}
+		recover_free(r);
+	}
 	return true;
 }
 
@@ -530,19 +578,15 @@ static bool check_contradictions(struct log *log)
 	CHECK(log_read(log) == FORMAT_RANGE);
 	log_put(log, 2, LSMEM_DIGEST_DELTA, 1, 7, 0, LSMEM_ITEM_REMOVED, 80);
 	CHECK(log_read(log) == FORMAT_OK && log->map.nr == 0);
-	/* What this version does not support: more members, stripes. */
+	/* More members than the store has backups; what this version does not support: stripes. */
 	digest = (void *)(log->halves + 2 * LSMEM_BLOCK);
 	log_put(log, 2, LSMEM_DIGEST_DELTA, 1, 7, 0, LSMEM_ITEM_OPEN, 80);
 	CHECK(log_read(log) == FORMAT_OK);
-	for (i = LSMEM_BACKUPS; i < LSMEM_MEMBERS; i++) {
+	for (i = 1; i < LSMEM_BACKUPS; i++) {
 		digest->members[i] = __cpu_to_le32(1);
 		format_digest_seal(digest);
 		CHECK(log_read(log) == FORMAT_RANGE);
 		digest->members[i] = 0;
-		digest->domains[i] = 1;
-		format_digest_seal(digest);
-		CHECK(log_read(log) == FORMAT_RANGE);
-		digest->domains[i] = 0;
 	}
 	format_digest_items(digest)->stripe = __cpu_to_le32(1);
 	format_digest_seal(digest);
@@ -651,6 +695,7 @@ int main(void)
 {
 	tap_ok(test_crc(), "CRC-32C equals its definition");
 	tap_ok(test_super(), "superblock: every bit, every bound");
+	tap_ok(test_many(), "superblock: what earlier versions see of a store of up to 16 backups");
 	tap_ok(test_header(), "segment header: every bit, other segments, other stores");
 	tap_ok(test_footer(), "footer: every bit, every bound");
 	tap_ok(test_directory(), "directory: every bit, order, overlap, types");

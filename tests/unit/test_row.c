@@ -807,7 +807,7 @@ static bool test_geometry(void)
 			CHECK(shard_geometry(&g, k, m, SHARD_FRAME));
 			CHECK(g.table + g.tables == g.blocks && g.blocks * k <= SHARD_FRAME);
 			CHECK(g.side == shard_row(g.rows) && g.table == shard_side(&g, SHARD_SIDES));
-			CHECK(sizeof(struct shard_table) + g.rows * sizeof(__le32) <= g.tables * LSMEM_BLOCK);
+			CHECK(sizeof(struct lsmem_shard_table) + g.rows * sizeof(__le32) <= g.tables * LSMEM_BLOCK);
 			CHECK(shard_room(&g) / LSMEM_BLOCK >= 1900);
 		}
 	/* Those of stripes.rst */
@@ -895,27 +895,30 @@ static bool test_tail(void)
 static bool test_checks(void)
 {
 	static uint8_t block[2 * LSMEM_BLOCK];
-	struct shard_record *record = (void *)block;
-	struct shard_table *table = (void *)block;
+	struct lsmem_shard_record *record = (void *)block;
+	struct lsmem_shard_table *table = (void *)block;
 	const struct shard_id id = { .uuid = "a store", .segment = 7, .generation = 3 };
 	struct shard_geometry g;
 	uint32_t i;
 
 	CHECK(shard_geometry(&g, 3, 2, SHARD_FRAME) && g.tables == 1);
 	for (i = 0; i < 10; i++) {
-		struct shard_record right = {
-			.segment = __cpu_to_le64(7), .generation = __cpu_to_le32(3), .k = 3, .m = 2, .shard = 4,
-			.length = __cpu_to_le32(5000), .durable = __cpu_to_le32(5000), .bytes = __cpu_to_le32(LSMEM_BLOCK),
+		struct lsmem_shard_record right = {
+			.head = {
+				.segment = __cpu_to_le64(7), .generation = __cpu_to_le32(3), .k = 3, .m = 2, .shard = 4,
+				.length = __cpu_to_le32(5000),
+			},
+			.durable = __cpu_to_le32(5000), .bytes = __cpu_to_le32(LSMEM_BLOCK),
 		};
 
-		memcpy(right.uuid, id.uuid, sizeof(right.uuid));
-		right.uuid[0] ^= i == 1;
-		right.segment ^= __cpu_to_le64(i == 2);
-		right.generation ^= __cpu_to_le32(i == 3);
-		right.k += i == 4;
-		right.m += i == 5;
-		right.shard -= i == 6;
-		right.length = __cpu_to_le32(i == 7 ? g.row_bytes : 5000);
+		memcpy(right.head.uuid, id.uuid, sizeof(right.head.uuid));
+		right.head.uuid[0] ^= i == 1;
+		right.head.segment ^= __cpu_to_le64(i == 2);
+		right.head.generation ^= __cpu_to_le32(i == 3);
+		right.head.k += i == 4;
+		right.head.m += i == 5;
+		right.head.shard -= i == 6;
+		right.head.length = __cpu_to_le32(i == 7 ? g.row_bytes : 5000);
 		right.durable = __cpu_to_le32(i == 8 ? 5001 : 5000);
 		right.bytes = __cpu_to_le32(i == 9 ? 4000 : LSMEM_BLOCK);
 		*record = right;
@@ -926,14 +929,14 @@ static bool test_checks(void)
 	}
 	for (i = 0; i < 10; i++) {
 		memset(block, 0, sizeof(block));
-		memcpy(table->uuid, id.uuid, sizeof(table->uuid));
-		table->uuid[0] ^= i == 1;
-		table->segment = __cpu_to_le64(7 + (i == 2));
-		table->generation = __cpu_to_le32(3 - (i == 3));
-		table->k = 3 + (i == 4);
-		table->m = 2 + (i == 5);
-		table->shard = 4 - (i == 6);
-		table->length = __cpu_to_le32(i == 7 ? 4 * g.row_bytes + 1 : 4 * g.row_bytes);
+		memcpy(table->head.uuid, id.uuid, sizeof(table->head.uuid));
+		table->head.uuid[0] ^= i == 1;
+		table->head.segment = __cpu_to_le64(7 + (i == 2));
+		table->head.generation = __cpu_to_le32(3 - (i == 3));
+		table->head.k = 3 + (i == 4);
+		table->head.m = 2 + (i == 5);
+		table->head.shard = 4 - (i == 6);
+		table->head.length = __cpu_to_le32(i == 7 ? 4 * g.row_bytes + 1 : 4 * g.row_bytes);
 		table->front = __cpu_to_le32(i == 8 ? g.rows : 3);
 		table->back = __cpu_to_le32(i == 9 ? g.rows - 2 : 1);
 		shard_table_seal(table, &g);

@@ -71,6 +71,18 @@ static const struct {
 	{ "two of three of several sizes", { .frames = 20, .size = 0, .steps = 200, .kills = 20,
 					     .faults = 10, .backups = 3, .replicas = 2,
 					     .smaller = 5, .join = true } },
+	{ "three of nine that come back", { .frames = 12, .size = 0, .steps = 200, .kills = 20,
+					    .faults = 20, .backups = 9, .replicas = 3,
+					    .min_replicas = 2, .join = true } },
+	{ "two of six domains of two", { .frames = 8, .size = 1, .steps = 200, .kills = 20,
+					 .faults = 20, .backups = 12, .replicas = 2,
+					 .pairs = true, .join = true } },
+	{ "ack = memory, three of sixteen", { .frames = 8, .size = 0, .steps = 250, .kills = 20,
+					      .faults = 20, .backups = 16, .replicas = 3,
+					      .memory = 0x7fff, .join = true } },
+	{ "tiered, sixteen of sixteen", { .frames = 12, .size = 0, .steps = 250, .kills = 20,
+					  .faults = 20, .backups = 16, .join = true,
+					  .tiered = true } },
 };
 
 int main(int argc, char **argv)
@@ -105,8 +117,12 @@ int main(int argc, char **argv)
 
 		/* If lost backups do not come back, one is left after a few crashes. */
 		bool few_crashes = kinds[kind].options.backups && !kinds[kind].options.join;
+		uint64_t all = lives * (few_crashes ? 3 : 1);
 
-		for (n = 0; n < lives * (few_crashes ? 3 : 1) && ok; n++) {
+		/* Sixteen replicas take as long as many others. */
+		if (kinds[kind].options.backups == LSMEM_BACKUPS && !kinds[kind].options.replicas)
+			all = (all + 9) / 10;
+		for (n = 0; n < all && ok; n++) {
 			uint64_t s = only ? only : seed + n + kind * 1000000;
 			struct sim *sim;
 

@@ -123,7 +123,7 @@ static int check(struct backups *backups, struct recover *recover, struct json_o
 
 	*verdict = "unreadable";
 	ret = recover_open(recover, &state);
-	if (ret == -EBADMSG && recover_old(recover))
+	if (ret == -EBADMSG && recover_unread(recover))
 		return CTL_FAILED;
 	if (ret == -EBADMSG) {
 		*verdict = "damaged";

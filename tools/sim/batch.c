@@ -25,7 +25,7 @@
 #define BLOCK		4096u
 #define ROW_ROWS	8u	/* as in daemon/stripe/row.h */
 #define ROW_BATCHES	4u
-#define INSIDE		3840u	/* SHARD_PARITY_INSIDE of daemon/stripe/shard.h */
+#define INSIDE		3840u	/* LSMEM_PARITY_INSIDE of uapi/lsmem_format.h */
 #define NEVER		1e300
 
 /**
