@@ -313,5 +313,6 @@ void move_target_tick(struct move_target *target, uint64_t now_ns);
 bool move_target_move(struct move_target *target);
 void move_target_taken(struct move_target *target, uint64_t term);
 void move_target_close(struct move_target *target, uint64_t term);
+void move_target_end(struct move_target *target, const char *why);
 
 #endif

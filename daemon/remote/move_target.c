@@ -313,6 +313,18 @@ void move_target_close(struct move_target *target, uint64_t term)
 	say(target, WIRE_CLOSE, term, 0);
 }
 
+/**
+ * move_target_end - end the connection
+ * @target: in any step
+ * @why: for the log
+ *
+ * @end follows at once, if it was not called yet.
+ */
+void move_target_end(struct move_target *target, const char *why)
+{
+	end(target, why);
+}
+
 /* Seconds that the step may take; 0: its end is for the caller to choose. */
 static unsigned int patience(const struct move_target *target)
 {
