@@ -118,6 +118,7 @@ enum open_mode {
  * @newest: the store in the kernel is frozen, and etcd says that no other host took it (frozen.c)
  * @created: this start has created the store, and the store holds nothing yet: if the start fails,
  *	it destroys the store
+ * @moved: another host has the store, and needs nothing of it here: the end destroys it
  * @recovery_ns: when the recovery began, by clock_now_ns()
  * @unconnected: the only backup, on another host, was lost with its connection, and not because
  *	its drive failed a request: a successor can wait for it
@@ -147,7 +148,7 @@ struct lsmemd {
 	struct kernel kernel;
 	int control;
 	bool newest;
-	bool created;
+	bool created, moved;
 	uint64_t recovery_ns;
 	bool unconnected;
 	struct core *core;

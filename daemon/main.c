@@ -22,6 +22,8 @@
 #define CONFIG_DEFAULT	"/etc/lsmem/lsmemd.conf"
 #define DRAIN_DEFAULT	60u
 #define END_MS		1000u	/* wait for requests that are in flight at the end */
+#define GONE_TRIES	20	/* to destroy a store that another host has */
+#define GONE_US		100000u	/* between them */
 
 /*
  * Operations in flight: requests of core or a recovery to all backups, reads of fetching, a few polls
@@ -212,6 +214,25 @@ static void undo(struct lsmemd *d)
 }
 
 /*
+ * Another host has the store, and needs nothing of it here: destroy it. The loop, which is closed, may keep the descriptor for
+ * a moment.
+ */
+static void let_go(struct lsmemd *d)
+{
+	const char *name = d->status.store;
+	int err = -EBUSY, tries;
+
+	for (tries = 0; tries < GONE_TRIES && err == -EBUSY; tries++) {
+		if (tries)
+			usleep(GONE_US);
+		err = kernel_destroy(d->control, name, true);
+	}
+	if (err)
+		log_warn("%s: cannot be destroyed: %s; it stays here, frozen: close and unmount it, then: lsmemctl destroy --force %s",
+			 name, strerror(-err), name);
+}
+
+/*
  * The only backup was lost with its connection. A daemon that starts while its store is active
  * resumes the store: it writes again all that was not acknowledged, and the backup's server, etcd
  * and the digests check whether it may (invariants 17 and 18). So this daemon executes itself with
@@ -314,6 +335,8 @@ static int run(struct lsmemd *d)
 	cluster_close(&d->cluster);
 	loop_close(&d->loop);
 	signals_close(&d->signals);
+	if (d->moved)
+		let_go(d);
 	if (d->control >= 0)
 		close(d->control);
 	status_close(&d->status);

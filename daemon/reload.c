@@ -135,6 +135,8 @@ static const struct setting settings[] = {
 	CLUSTER(ca, options.etcd.ca),
 	CLUSTER(cert, options.etcd.cert),
 	CLUSTER(key, options.etcd.key),
+	VALUE("move", "listen", config, move.listen, false),
+	VALUE("move", "secret", config, move.secret, false),
 };
 
 /* Live changes count from the next request (timeout) or the next opening of the backup. */

@@ -187,6 +187,8 @@ static bool take_events(struct serve *s)
 		if (s->events[i].type == LSMEM_EVENT_RANGE)
 			note_range(s, &s->events[i], now);
 		core_event(s->core, &s->events[i]);
+		if (s->events[i].type == LSMEM_EVENT_RETIRE)
+			serve_move_retired(s, s->events[i].segment);
 	}
 	s->d->status.events += (uint64_t)n;
 	/*
@@ -235,6 +237,19 @@ static bool give_acks(struct serve *s)
 		s->d->status.groups += ranges;
 	} while (n == ACKS);
 	return any;
+}
+
+/**
+ * serve_is_quiet - take all events of the stream, and give all acknowledgements that there are
+ * @s: the steady state
+ *
+ * Return: true: there was no event; false: there was one, or core has no room for one.
+ */
+bool serve_is_quiet(struct serve *s)
+{
+	(void)give_acks(s);
+	s->ready = true;
+	return !take_events(s) && !s->ready && !s->error;
 }
 
 static void poll_done(struct loop_op *op, int res)
@@ -319,6 +334,21 @@ static void tell(struct serve *s)
 	http_tell(&s->d->http, &s->d->status);
 }
 
+static void tick_backups(struct serve *s, uint64_t now)
+{
+	if (s->d->config.nr_backups > 1)
+		serve_lose_slow(s, now);
+	serve_lose_gone(s);
+	serve_fetch_tick(s, now);
+	if (s->d->config.nr_backups > 1 && !s->stopping && serve_move_ticks(s))
+		rejoin_tick(s->d, now);
+	if (s->stopping && now - s->stopped_ns > s->d->options.drain * 500000000ull)
+		serve_mend_stop(s, "half of the time to drain is over");
+	if (!s->drained && serve_move_ticks(s))
+		core_tick(s->core);
+	serve_watch_room(s);
+}
+
 static void tick_done(struct loop_op *op, int res)
 {
 	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, tick.op));
@@ -329,26 +359,18 @@ static void tick_done(struct loop_op *op, int res)
 	s->ready = true;
 	if (s->clean == CLEAN_FRUITLESS)
 		s->clean = CLEAN_IDLE;	/* compaction makes room, and sends no event */
-	if (s->d->config.nr_backups > 1)
-		serve_lose_slow(s, now);
-	serve_lose_gone(s);
-	serve_fetch_tick(s, now);
+	if (!serve_move_has_moved(s))
+		tick_backups(s, now);
 	verbs_release();	/* no connection looks for a removed device between two attempts */
-	if (s->d->config.nr_backups > 1 && !s->stopping)
-		rejoin_tick(s->d, now);
 	if (!s->stopping)
 		reload_tick(s->d, now);
-	if (s->stopping && now - s->stopped_ns > s->d->options.drain * 500000000ull)
-		serve_mend_stop(s, "half of the time to drain is over");
-	if (!s->drained)
-		core_tick(s->core);
-	serve_watch_room(s);
+	serve_move_tick(s, now);
 	if (s->watchdog_ns && now - s->watchdog_last >= s->watchdog_ns / 4) {
 		s->watchdog_last = now;
 		notify_send("WATCHDOG=1");
 	}
 	cluster_tick(&s->d->cluster);
-	if (s->resumed)
+	if (s->resumed && !serve_move_has_moved(s))
 		own_tell(s->d);
 	tell(s);
 	loop_timer_start(&s->d->loop, &s->tick, serve_tick_ns());
@@ -385,6 +407,7 @@ static void begin(struct serve *s)
 	tell(s);
 	notify_send("READY=1\nSTATUS=Serving %s, backup %s", d->kernel.name, d->where);
 	log_notice("%s: serving, backup %s", d->kernel.name, d->where);
+	serve_move_begin(s);
 }
 
 static void begin_stop(struct serve *s)
@@ -413,8 +436,11 @@ static void begin_stop(struct serve *s)
  */
 static bool is_ours(struct serve *s)
 {
-	s->unowned = !cluster_holds(&s->d->cluster);
-	return !s->unowned;
+	bool holds = cluster_holds(&s->d->cluster);
+
+	s->unowned = !holds && !serve_move_goes_on(s);
+	s->parked = !s->unowned && (!holds || serve_move_has_moved(s));
+	return !s->unowned && !s->parked;
 }
 
 static int finish(struct serve *s)
@@ -426,7 +452,10 @@ static int finish(struct serve *s)
 
 	rejoin_stop();
 	gather(s);
-	if (s->unowned) {
+	status = serve_move_is_over(s) ? serve_move_finish(s) : -1;
+	if (status >= 0) {
+		d->unconnected = false;
+	} else if (s->unowned) {
 		(void)owned(d, "nothing more is acknowledged; the store stays in memory and readable. See WHEN THE STORE IS ANOTHER HOST'S in lsmemd(8)");
 		d->unconnected = false;
 		d->status.state = "failed";
@@ -460,6 +489,7 @@ static int finish(struct serve *s)
 		status = STATUS_DRAIN;
 	}
 	s->stopping = true;	/* the loop may still run, for requests in flight */
+	serve_move_close(s);
 	notify_send("STATUS=%s", d->status.state);
 	status_write(&d->status);
 	return status;
@@ -515,16 +545,18 @@ int serve(struct lsmemd *d)
 			more |= serve_mend(s);
 			progress |= more;
 		} while (more && !s->error && core_state(s->core) != CORE_FAILED);
-		if (serve_watch_backups(s))
+		if (serve_move(s))
 			continue;
-		if (!s->unowned && !s->error && core_state(s->core) != CORE_FAILED)
+		if (!s->parked && serve_watch_backups(s))
+			continue;
+		if (!s->parked && !s->unowned && !s->error && core_state(s->core) != CORE_FAILED)
 			serve_clean(s, progress);
-		if (s->unowned || s->error || core_state(s->core) == CORE_FAILED || s->late ||
-		    d->signals.stop > 1)
+		if (s->unowned || s->error || (!s->parked && core_state(s->core) == CORE_FAILED) || s->late ||
+		    d->signals.stop > 1 || serve_move_is_over(s))
 			break;
 		if (core_state(s->core) == CORE_STOPPED && !serve_waits_for_backups(s))
 			break;
-		if (d->signals.stop && !s->stopping) {
+		if (d->signals.stop && !s->stopping && serve_move_stop(s)) {
 			begin_stop(s);
 			continue;
 		}
@@ -532,7 +564,8 @@ int serve(struct lsmemd *d)
 			d->signals.dump = false;
 			dump(s);
 		}
-		arm(s);
+		if (!s->parked)
+			arm(s);
 		err = loop_run(&d->loop, true);
 		if (err < 0)
 			s->error = err;

@@ -6,6 +6,7 @@
  *	serve_backups.c	slow, lost and nearly full backups, bad replicas; are enough backups left?
  *	serve_clean.c	passes of cleaning
  *	serve_fetch.c	objects of a tiered store that are on backups only
+ *	serve_move.c	another host moves the store to itself: the source of a migration
  */
 #ifndef LSMEMD_SERVE_H
 #define LSMEMD_SERVE_H
@@ -17,6 +18,7 @@
 #define NEAR_TOLD	1024u
 
 struct serve;
+struct serve_move;
 
 /**
  * struct slot - memory for a request in flight
@@ -110,6 +112,7 @@ struct range {
  * @io_error: error of the last request or backup that failed; 0: none
  * @error: error of the kernel or the loop, which ends the daemon; 0: none
  * @unowned: another host may own the store
+ * @parked: .. and the daemon goes on, since it was moved: nothing is taken from the kernel, written or acknowledged
  * @few: too few backups are left to acknowledge anything
  * @low: backups that were logged as nearly full: a mask of their indexes
  * @limit: segments that the kernel was told last that there is room for; 0: nothing
@@ -133,6 +136,7 @@ struct range {
  * @fetches: requests of the kernel
  * @fills: answers for the kernel
  * @fetch_slots: reads of fetching
+ * @move: the source of a migration; NULL: the store cannot be moved
  * @free: slots without a request
  * @slots: all slots
  * @awaited: by index of the backup: slots with @awaited
@@ -151,7 +155,7 @@ struct serve {
 	bool stopping, drained, late, resumed;
 	uint64_t stopped_ns;
 	int io_error, error;
-	bool unowned, few;
+	bool unowned, parked, few;
 	uint32_t low, limit;
 	uint64_t watchdog_ns, watchdog_last;
 	enum clean_state clean;
@@ -167,6 +171,7 @@ struct serve {
 	struct lsmem_fetch_one fetches[KERNEL_FETCHES];
 	struct lsmem_fill_one fills[KERNEL_FETCHES];
 	struct fetch_slot fetch_slots[FETCH_READS * CORE_BACKUPS];
+	struct serve_move *move;
 	struct slot *free;
 	struct slot slots[CORE_IOS * CORE_BACKUPS];
 	uint32_t awaited[CORE_BACKUPS];
@@ -178,6 +183,7 @@ struct serve {
 };
 
 void serve_failed(const struct slot *slot, int error, const char *why);
+bool serve_is_quiet(struct serve *s);
 
 bool serve_waits_for_answers(const struct serve *s);
 bool serve_waits_for_backups(const struct serve *s);
@@ -195,5 +201,17 @@ void serve_mend_stop(struct serve *s, const char *why);
 void serve_fetch_init(struct serve *s);
 bool serve_fetch(struct serve *s);
 void serve_fetch_tick(struct serve *s, uint64_t now);
+
+void serve_move_begin(struct serve *s);
+bool serve_move(struct serve *s);
+void serve_move_tick(struct serve *s, uint64_t now);
+void serve_move_retired(struct serve *s, uint64_t segment);
+bool serve_move_ticks(const struct serve *s);
+bool serve_move_goes_on(const struct serve *s);
+bool serve_move_has_moved(const struct serve *s);
+bool serve_move_stop(struct serve *s);
+bool serve_move_is_over(const struct serve *s);
+int serve_move_finish(struct serve *s);
+void serve_move_close(struct serve *s);
 
 #endif

@@ -512,6 +512,29 @@ static void put_members(struct cluster *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* Not, or not any more, an owner: only look, until @etcd is stopped. */
+static void *watch(void *context)
+{
+	struct cluster *c = context;
+	struct timespec next;
+
+	for (;;) {
+		clock_gettime(CLOCK_MONOTONIC, &next);
+		next.tv_sec++;
+		if (!sem_clockwait(&c->wake, CLOCK_MONOTONIC, &next) &&
+		    atomic_load(&c->etcd.stop))
+			return NULL;
+		if (atomic_load(&c->look_wanted))
+			look_up(c);
+	}
+}
+
+static void *watch_only(void *context)
+{
+	thread_begin();
+	return watch(context);
+}
+
 static void *keep(void *context)
 {
 	struct cluster *c = context;
@@ -540,16 +563,7 @@ static void *keep(void *context)
 			look_up(c);
 	}
 	atomic_store(&c->until_ns, 0);
-	/* A former owner. */
-	for (;;) {
-		clock_gettime(CLOCK_MONOTONIC, &next);
-		next.tv_sec++;
-		if (!sem_clockwait(&c->wake, CLOCK_MONOTONIC, &next) &&
-		    atomic_load(&c->etcd.stop))
-			return NULL;
-		if (atomic_load(&c->look_wanted))
-			look_up(c);
-	}
+	return watch(c);	/* a former owner */
 }
 
 /**
@@ -625,7 +639,7 @@ bool cluster_void(struct cluster *cluster, const struct cluster_consent *consent
 
 /**
  * cluster_look - ask which host has the store
- * @cluster: has owned the store, and may not own it any more
+ * @cluster: has owned the store, and may not own it any more; or after cluster_watch()
  *
  * Does not wait: the thread reads etcd, until it has an answer, also when the ownership is over. Until cluster_looked() has
  * been true do not ask again: the answer could be older than the question.
@@ -777,7 +791,7 @@ enum cluster_image cluster_frozen(const struct cluster_taken *taken, uint64_t te
 /* Give the ownership back: end the call under way, a second or so, and revoke the lease. */
 static void release(struct cluster *c)
 {
-	if (!c->term)
+	if (!c->term && !c->watching)
 		return;
 	etcd_stop(&c->etcd, true);
 	sem_post(&c->wake);
@@ -785,6 +799,9 @@ static void release(struct cluster *c)
 	etcd_stop(&c->etcd, false);
 	while (!sem_trywait(&c->wake))
 		;
+	c->watching = false;
+	if (!c->term)
+		return;
 	if (etcd_revoke(&c->etcd, c->lease))
 		log_warn("etcd: %s; the store is free in %u s", c->etcd.why, c->seconds);
 	c->term = 0;
@@ -838,6 +855,24 @@ int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
 	log_notice("etcd: the store is ours (host %s), term %" PRIu64 ", lease of %u s",
 		   cluster->host, cluster->term, cluster->seconds);
 	return 0;
+}
+
+/**
+ * cluster_watch - be able to ask which host has a store that this daemon does not own
+ * @cluster: cluster_claim() has failed with -EBUSY
+ *
+ * From now on cluster_look() can be called, until cluster_close(). Logs why it fails.
+ *
+ * Return: 0 or a negative errno of thread_start().
+ */
+int cluster_watch(struct cluster *cluster)
+{
+	int err = thread_start(&cluster->thread, watch_only, cluster);
+
+	cluster->watching = !err;
+	if (err)
+		log_err("no thread for etcd: %s", strerror(-err));
+	return err;
 }
 
 /**

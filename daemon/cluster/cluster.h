@@ -118,6 +118,7 @@ struct cluster_figures {
  * @taken_key: name of the key that tells which host took the term
  * @members_key: name of the key with the members
  * @term: of this daemon's ownership; 0: it owns no store
+ * @watching: cluster_watch() has started @thread
  * @taken: which host took the store's term, as the last claim has read it last; @taken.term is 0 if none has
  * @known: etcd knew the store before, so former owners may be fenced. Otherwise the holder of its
  *	backups may be a daemon without a cluster
@@ -150,6 +151,7 @@ struct cluster {
 	char owner[CLUSTER_KEY_BYTES], term_key[CLUSTER_KEY_BYTES];
 	char taken_key[CLUSTER_KEY_BYTES], members_key[CLUSTER_KEY_BYTES];
 	uint64_t term;
+	bool watching;
 	struct cluster_taken taken;
 	bool known;
 	int64_t lease;
@@ -202,6 +204,7 @@ bool cluster_holds(const struct cluster *cluster);
 bool cluster_consent(const struct cluster *cluster, struct cluster_consent *consent);
 bool cluster_void(struct cluster *cluster, const struct cluster_consent *consent);
 void cluster_look(struct cluster *cluster);
+int cluster_watch(struct cluster *cluster);
 bool cluster_looked(struct cluster *cluster, struct cluster_taken *taken);
 void cluster_tell(const struct cluster *cluster, struct cluster_figures *figures);
 void cluster_tick(struct cluster *cluster);

@@ -224,6 +224,33 @@ static int check_cluster(struct config_parser *p, const struct config *config, u
 	return 0;
 }
 
+/* A secret of moves opens no backup, and that of a backup moves no store. */
+static int check_move(struct config_parser *p, const struct config *c, unsigned int line, bool cluster)
+{
+	unsigned int i;
+
+	if (!c->move.listen_line)
+		return config_fail(p, line, "no listen in [move]: \"listen = rdma://ADDRESS[:PORT]\" is needed");
+	if (!c->move.secret_line)
+		return config_fail(p, line,
+				   "no secret in [move]: \"secret = FILE\" is needed, the secret of the hosts that can move the store");
+	if (!cluster)
+		return config_fail(p, line, "[move] needs [cluster]: etcd says which host has the store");
+	if (!c->store.instant && !c->store.capacity_line)
+		return config_fail(p, line,
+				   "[move] needs \"restart = instant\" or \"capacity =\" in [store]: a store that moves leaves objects on its backups");
+	for (i = 0; i < c->nr_backups; i++)
+		if (!strcmp(c->move.secret, c->backups[i].key))
+			return config_fail(p, c->move.secret_line,
+					   "secret = %s: is the key of a backup; moves need a secret of their own",
+					   c->move.secret);
+	if (!strcmp(c->move.secret, c->cluster.secret))
+		return config_fail(p, c->move.secret_line,
+				   "secret = %s: is the secret of the backups, in [cluster]; moves need a secret of their own",
+				   c->move.secret);
+	return 0;
+}
+
 /**
  * config_check - do the keys of the file fit together?
  * @p: the parser
@@ -264,5 +291,8 @@ int config_check(struct config_parser *p, struct config *c, const unsigned int s
 				   "node = %s: the node of a store of kind = %s is %s",
 				   c->store.node, kernel_kind(c->store.kind),
 				   block ? "lsmemb0, lsmemb1 .." : "lsmem, lsmem1 ..");
-	return seen[SECTION_CLUSTER] ? check_cluster(p, c, seen[SECTION_CLUSTER]) : 0;
+	err = seen[SECTION_CLUSTER] ? check_cluster(p, c, seen[SECTION_CLUSTER]) : 0;
+	if (!err && seen[SECTION_MOVE])
+		err = check_move(p, c, seen[SECTION_MOVE], seen[SECTION_CLUSTER]);
+	return err;
 }

@@ -16,6 +16,7 @@ const char *const config_sections[NR_SECTIONS] = {
 	[SECTION_STORE] = "store",
 	[SECTION_METRICS] = "metrics",
 	[SECTION_CLUSTER] = "cluster",
+	[SECTION_MOVE] = "move",
 	[SECTION_SERVER] = "server",
 };
 
@@ -99,7 +100,7 @@ static int parse_section(struct config_parser *p, struct config *c, char *text, 
 		if (!strcmp(text, config_sections[i]))
 			break;
 	if (i == NR_SECTIONS)
-		return config_fail(p, p->line, "unknown section [%s], allowed are [store], [backup], [metrics] and [cluster], or [server] and [export NAME]",
+		return config_fail(p, p->line, "unknown section [%s], allowed are [store], [backup], [metrics], [cluster] and [move], or [server] and [export NAME]",
 				   text);
 	if (seen[i])
 		return config_fail(p, p->line,

@@ -40,6 +40,18 @@ struct config_cluster {
 };
 
 /**
+ * struct config_move - other hosts can move the store to themselves (Documentation/migration.rst)
+ * @listen: address that the daemon listens on for them, a number
+ * @secret: file of the secret that they must prove
+ */
+struct config_move {
+	struct wire_address listen;
+	char secret[PATH_MAX];
+	/* private: line of each key in the file; 0: the key is not there */
+	unsigned int listen_line, secret_line;
+};
+
+/**
  * struct config_backup - a backup of the store
  * @name: of its section; "": it is the only backup
  * @path: a file, a device, an export of another host or an NVMe-oF namespace
@@ -100,6 +112,7 @@ enum config_verify {
  * @metrics: section [metrics]
  * @metrics.listen: @metrics.address as it is written, for messages
  * @cluster: section [cluster]
+ * @move: section [move]; without @move.listen_line the store cannot be moved
  * @server: section [server]; with @server.listen_line the file describes a server of backups
  * @exports: lines of the keys of @server.options.exports
  */
@@ -133,6 +146,7 @@ struct config {
 		unsigned int listen_line;
 	} metrics;
 	struct config_cluster cluster;
+	struct config_move move;
 	struct {
 		struct server_options options;
 		unsigned int listen_line, key_line, wire_min_line, wire_max_line;

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
+#include <netdb.h>
 #include <pwd.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -375,6 +376,21 @@ static int set_server_listen(struct config_parser *p, struct config *c, const ch
 	return 0;
 }
 
+/* Not a name: the daemon listens again while it serves the store, and must not wait for a resolver then. */
+static int set_move_listen(struct config_parser *p, struct config *c, const char *value)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
+	struct wire_address *listen = &c->move.listen;
+	struct addrinfo *info;
+
+	if (!wire_address(value, listen) || *listen->name || getaddrinfo(listen->host, listen->port, &hints, &info))
+		return config_fail(p, p->line,
+				   "listen = %s: allowed is rdma://ADDRESS[:PORT], numbers only, as rdma://10.0.0.1 or rdma://[::]:7472",
+				   value);
+	freeaddrinfo(info);
+	return 0;
+}
+
 static int set_wire(struct config_parser *p, struct config *c, const char *value)
 {
 	uint32_t n;
@@ -498,6 +514,8 @@ static const struct config_key config_keys[] = {
 	KEY(cluster, ca, set_path, TO(cluster.options.etcd.ca)),
 	KEY(cluster, cert, set_path, TO(cluster.options.etcd.cert)),
 	KEY(cluster, key, set_path, TO(cluster.options.etcd.key)),
+	KEY(move, listen, set_move_listen),
+	KEY(move, secret, set_path, TO(move.secret)),
 	KEY(server, listen, set_server_listen),
 	KEY(server, key, set_path, TO(server.options.key)),
 	KEY(server, wire_min, set_wire, TO(server.options.wire_min)),

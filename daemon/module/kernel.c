@@ -336,6 +336,18 @@ int kernel_thaw(struct kernel *kernel, uint64_t term)
 	return 0;
 }
 
+/**
+ * kernel_words - which objects and tombstones are live, and where
+ * @kernel: attached, active
+ * @words: as for LSMEM_REPL_WORDS; @size is filled in already
+ *
+ * Return: 0, or a negative errno of LSMEM_REPL_WORDS; -ENOTTY: an older module.
+ */
+int kernel_words(struct kernel *kernel, struct lsmem_words *words)
+{
+	return call(kernel->fd, LSMEM_REPL_WORDS, words);
+}
+
 static void *map(struct kernel *kernel, const char *what, uint64_t offset, uint64_t length,
 		 int protection, int flags)
 {

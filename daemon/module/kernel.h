@@ -96,6 +96,7 @@ int kernel_attach(struct kernel *kernel, int control, const char *name,
 		  const uint8_t uuid[16]);
 int kernel_freeze(struct kernel *kernel, uint64_t term, uint64_t *objects);
 int kernel_thaw(struct kernel *kernel, uint64_t term);
+int kernel_words(struct kernel *kernel, struct lsmem_words *words);
 int kernel_map(struct kernel *kernel);
 void kernel_detach(struct kernel *kernel);
 int kernel_next(struct kernel *kernel, struct lsmem_event *events, uint32_t room,

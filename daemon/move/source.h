@@ -49,7 +49,7 @@ enum source_state {
 struct source;
 
 /**
- * struct source_user - what the order needs of its caller; no callback calls back
+ * struct source_user - what the order needs of its caller; no callback but @drained calls back
  * @slots: as in struct move_source_user, as are the next four
  * @send: send a message
  * @room: how many more messages can be sent now
@@ -60,7 +60,7 @@ struct source;
  * @thaw: do it with LSMEM_FREEZE_THAW. Return: 0 or a negative errno, which ends the daemon
  * @words: as in struct tell_user
  * @directory: read the listings of a segment from a backup, then call source_directory(). One at a time
- * @drained: take all events of the stream; have some come since the last call, or is core not settled?
+ * @drained: take all events of the stream, and call source_retired() for those that say so; have some come since the last call, or is core not settled?
  *	Return: false: either is so; true: neither, and @digest is the sequence number of the newest digest
  * @holds: cluster_holds()
  * @consent: cluster_consent(). Return: false: not known yet; true: @revision is that of the owner's key

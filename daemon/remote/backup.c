@@ -20,7 +20,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <lsmem_format.h>
@@ -476,25 +475,13 @@ static void rdma_close(struct backup *backup)
 	give_back(r);
 }
 
-/*
- * Kernels up to 6.1 register only writable memory, also if the device only reads it: make the
- * mapping writable for the call of ibv_reg_mr(). On later kernels, which do not need this, the
- * module refuses it (EACCES).
- */
 static int rdma_memory(struct backup *backup, const void *base, size_t bytes)
 {
 	struct rdma_backup *r = backup->private;
-	int err = 0;
 
-	if (mprotect((void *)base, bytes, PROT_READ | PROT_WRITE) && errno != EACCES)
-		return -errno;
-	r->log_mr = ibv_reg_mr(r->verbs.pd, (void *)base, bytes, 0);
+	r->log_mr = verbs_register(&r->verbs, base, bytes, 0);
 	if (!r->log_mr)
-		err = -errno;
-	if (mprotect((void *)base, bytes, PROT_READ) && !err)
-		err = -errno;
-	if (err)
-		return err;
+		return -errno;
 	r->log = base;
 	r->log_bytes = bytes;
 	return 0;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -386,6 +387,37 @@ int verbs_qps(const struct verbs *verbs, uint32_t *own, uint32_t *other)
 	*own = verbs->id->qp->qp_num;
 	*other = attr.dest_qp_num;
 	return 0;
+}
+
+/**
+ * verbs_register - register a window of a store's memory, which is mapped read-only
+ * @verbs: open
+ * @base: first byte
+ * @bytes: its length
+ * @access: of the device: 0, or IBV_ACCESS_REMOTE_READ
+ *
+ * Kernels up to 6.1 register only writable memory, also if the device only reads it: make the
+ * mapping writable for the call of ibv_reg_mr(). On later kernels, which do not need this, the
+ * module refuses it (EACCES).
+ *
+ * Return: the registration, in the protection domain of @verbs; or NULL, and errno.
+ */
+struct ibv_mr *verbs_register(struct verbs *verbs, const void *base, size_t bytes, int access)
+{
+	struct ibv_mr *mr;
+	int err;
+
+	if (mprotect((void *)base, bytes, PROT_READ | PROT_WRITE) && errno != EACCES)
+		return NULL;
+	mr = ibv_reg_mr(verbs->pd, (void *)base, bytes, access);
+	err = errno;
+	if (mprotect((void *)base, bytes, PROT_READ) && mr) {
+		err = errno;
+		ibv_dereg_mr(mr);
+		mr = NULL;
+	}
+	errno = err;
+	return mr;
 }
 
 /**

@@ -105,6 +105,8 @@ void verbs_poll(struct verbs *verbs);
 void verbs_cut(struct verbs *verbs);
 void verbs_close(struct verbs *verbs);
 
+struct ibv_mr *verbs_register(struct verbs *verbs, const void *base, size_t bytes, int access);
+
 int verbs_qps(const struct verbs *verbs, uint32_t *own, uint32_t *other);
 
 /* How many more messages can be in flight now. */

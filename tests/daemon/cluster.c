@@ -14,6 +14,7 @@
  *						read it last, also if it was refused
  *	consent					"consent TERM REVISION", or "none"
  *	void TERM REVISION			"void", or "valid"
+ *	watch					"watching": a claim was refused, and ask works all the same
  *	ask					"asked": which host has the store?
  *	told					the answer, "TERM HOST[ here]", or "nothing yet"
  *	look UUID				the record in etcd: "NR TERM NAME:PATH:STATE ..", or
@@ -126,6 +127,13 @@ static void ask_taken(void)
 	printf("asked\n");
 }
 
+static void watch_it(void)
+{
+	if (cluster_watch(&cluster))
+		exit(2);
+	printf("watching\n");
+}
+
 static void look_at(const char *line)
 {
 	const struct members *members = &cluster.members;
@@ -230,6 +238,8 @@ int main(int argc, char **argv)
 			consent();
 		else if (!strncmp(line, "void ", 5))
 			void_it(line);
+		else if (!strncmp(line, "watch", 5))
+			watch_it();
 		else if (!strncmp(line, "ask", 3))
 			ask_taken();
 		else if (!strncmp(line, "told", 4))

@@ -51,10 +51,15 @@ uuid=6f1c0a52-9a3e-4c4b-8d0e-2b7f5a1c9e44
 taken="[cluster]\netcd = http://10.0.0.1:1\nstore = "
 good 'backups that etcd knows' "$taken$uuid\n"
 good 'backups that etcd knows, and their secret' "$taken$uuid\nsecret = /key\n[store]\nmin_replicas = 2\n"
+instant='[store]\nrestart = instant\n'
+move="${cluster}http://10.0.0.1:2379\n[move]\nlisten = rdma://10.0.0.5\nsecret = /move\n"
+good 'moves' "$instant$move"
+good 'moves of a tiered store, a port' "[store]\ncapacity = 1G\n${cluster}http://10.0.0.1:2379\n[move]\nlisten = rdma://[::]:7472\nsecret = /move\n"
+good 'moves, backups that etcd knows' "$instant$taken$uuid\nsecret = /key\n[move]\nlisten = rdma://10.0.0.5\nsecret = /move\n"
 good 'lower-case suffix' "[store]\nsize = 128m\n$path"
 
 bad 'empty' '' ' no path in [backup]: a block device or a file is needed'
-bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [store], [backup], [metrics] and [cluster], or [server] and [export NAME]'
+bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [store], [backup], [metrics], [cluster] and [move], or [server] and [export NAME]'
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
@@ -82,6 +87,17 @@ for bad in x "${uuid%4}" "${uuid}4" "${uuid^^}" "${uuid//-/a}" "${uuid/6/\x2f}";
 done
 bad 'store and backups' "$path$taken$uuid\n" '5: store: the backups come from etcd, or from [backup]; leave one of them out'
 bad 'store without etcd' "[cluster]\nstore = $uuid\n" '1: no etcd in [cluster]: "etcd = http://ADDRESS:PORT" is needed'
+bad 'moves: nowhere' "$instant${cluster}http://10.0.0.1:1\n[move]\nsecret = /s\n" '7: no listen in [move]: "listen = rdma://ADDRESS[:PORT]" is needed'
+bad 'moves without a secret' "$instant${cluster}http://10.0.0.1:1\n[move]\nlisten = rdma://10.0.0.5\n" '7: no secret in [move]: "secret = FILE" is needed, the secret of the hosts that can move the store'
+bad 'moves without etcd' "$instant$path[move]\nlisten = rdma://10.0.0.5\nsecret = /s\n" '5: [move] needs [cluster]: etcd says which host has the store'
+bad 'moves of a store that is loaded' "$move" '5: [move] needs "restart = instant" or "capacity =" in [store]: a store that moves leaves objects on its backups'
+for listen in rdma://host rdma://10.0.0.5/name 10.0.0.5 rdma:// rdma://10.0.0.5:0; do
+	bad "moves, listen $listen" "[move]\nlisten = $listen\n" "2: listen = $listen: allowed is rdma://ADDRESS[:PORT], numbers only, as rdma://10.0.0.1 or rdma://[::]:7472"
+done
+bad 'moves, a relative secret' '[move]\nsecret = s\n' '2: secret = s: allowed is the absolute path of a file'
+bad 'moves, the key of a backup' "$instant[backup]\npath = rdma://a/b\nkey = /k\n[cluster]\netcd = http://10.0.0.1:1\n[move]\nlisten = rdma://10.0.0.5\nsecret = /k\n" '10: secret = /k: is the key of a backup; moves need a secret of their own'
+bad 'moves, the secret of the backups' "$instant$taken$uuid\nsecret = /k\n[move]\nlisten = rdma://10.0.0.5\nsecret = /k\n" '9: secret = /k: is the secret of the backups, in [cluster]; moves need a secret of their own'
+bad 'a server whose exports move' "[server]\nlisten = rdma://a\nkey = /k\n[export a]\npath = /a\n[move]\n" '6: a server of backups ([server], [export]) has no [move]; use another file and another daemon'
 bad 'secret of nothing' "${cluster}http://10.0.0.1:1\nsecret = /key\n" '5: secret: only for backups from etcd, with "store ="; others have "key =" in [backup]'
 bad 'secret' "$taken$uuid\nsecret = key\n" '4: secret = key: allowed is the absolute path of a file'
 bad 'zero byte' '[store]\nkind = bl\0ck\n' '2: a zero byte: not a text file'
