@@ -8,6 +8,9 @@
  * memory such a segment holds only the entries that were passed, so offsets in memory and
  * on the backup differ; each entry keeps its home block, and with it its CRC.
  *
+ * Objects that stay on backups are placed: only their words and their segments are there.  They may be placed while another
+ * host still changes them (Documentation/migration.rst): then in any order, and what counts no more is taken back.
+ *
  * Nothing is trusted: headers and payloads are checked by their CRCs, keys and lengths
  * against the store.  One daemon loads the whole store: if it goes away before activation,
  * everything it has loaded is dropped (invariant 20).
@@ -17,6 +20,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/list_sort.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
@@ -65,51 +69,84 @@ struct lsmem_loading {
 	} batch[LSMEM_LOAD_BATCH];
 };
 
-/* The segment for the entries: the newest, or a new one behind it. */
-static struct lsmem_segment *lsmem_load_segment(struct lsmem_store *store, u64 id, u32 generation,
-						u32 sealed)
-{
-	struct lsmem_segment *seg = NULL;
+/**
+ * struct lsmem_load_into - the segment that a call loads or places a part of
+ * @id: as on the backup
+ * @generation: likewise
+ * @sealed: its length on the backup
+ * @place: it is a call of LSMEM_REPL_PLACE
+ * @there: it must be in the log
+ */
+struct lsmem_load_into {
+	u64 id;
+	u32 generation;
+	u32 sealed;
+	bool place;
+	bool there;
+};
 
-	spin_lock(&store->segments.lock);
-	if (!list_empty(&store->segments.log))
-		seg = list_last_entry(&store->segments.log, struct lsmem_segment, node);
-	if (!seg || seg->id < id) {
-		seg = lsmem_segment_new(store, id, generation);
-		if (seg) {
-			seg->open_emitted = true;
-			seg->open_acked = true;
-			seg->close_emitted = true;
-			seg->final = true;
-			seg->state = LSMEM_SEGMENT_CLOSED;
-			seg->home = sealed;
-			lsmem_segment_done(seg);
-			store->segments.next_id = seg->id + 1;
-			store->segments.barrier = seg->id + 1;
-		} else {
-			seg = ERR_PTR(-ENOSPC);
-		}
-	} else if (seg->id != id || seg->generation != generation || seg->home != sealed) {
-		seg = ERR_PTR(-EINVAL);
-	}
-	spin_unlock(&store->segments.lock);
+static struct lsmem_segment *lsmem_load_new(struct lsmem_store *store, const struct lsmem_load_into *into)
+{
+	bool ordered = into->id >= store->segments.next_id;
+	struct lsmem_segment *seg;
+
+	if (into->there)
+		return ERR_PTR(-ENOENT);
+	if (!ordered && !into->place)
+		return ERR_PTR(-EINVAL);
+	seg = lsmem_segment_new(store, into->id, into->generation);
+	if (!seg)
+		return ERR_PTR(-ENOSPC);
+	seg->open_emitted = true;
+	seg->open_acked = true;
+	seg->close_emitted = true;
+	seg->final = true;
+	seg->state = LSMEM_SEGMENT_CLOSED;
+	seg->home = into->sealed;
+	lsmem_segment_done(seg);
+	store->segments.unordered |= !ordered;
+	store->segments.next_id = max(store->segments.next_id, seg->id + 1);
+	store->segments.barrier = store->segments.next_id;
 	return seg;
 }
 
-/* Begin a call that loads a part of a segment. Returns the segment, or an ERR_PTR(). */
-static struct lsmem_segment *lsmem_load_begin(struct lsmem_store *store, u64 id, u32 generation,
-					      u32 sealed)
+/* One that is there: what is placed of it may have grown since; it is loaded once, or while it is the newest. */
+static struct lsmem_segment *lsmem_load_on(struct lsmem_store *store, struct lsmem_segment *seg,
+					   const struct lsmem_load_into *into)
 {
+	bool newest = seg->id + 1 == store->segments.next_id;
+
+	if (seg->generation != into->generation || (!into->place && !newest && seg->reserved))
+		return ERR_PTR(-EINVAL);
+	if (into->sealed == seg->home)
+		return seg;
+	if (into->sealed < seg->home || !into->place || seg->reserved)
+		return ERR_PTR(-EINVAL);
+	seg->home = into->sealed;
+	lsmem_segment_show(seg);
+	return seg;
+}
+
+/* Begin a call that loads or places a part of a segment. Returns the segment, or an ERR_PTR(). */
+static struct lsmem_segment *lsmem_load_begin(struct lsmem_store *store, const struct lsmem_load_into *into)
+{
+	struct lsmem_segment *seg;
 	bool may;
 
-	if (!id || id >= LSMEM_SEGMENT_ID_END || !generation || sealed > LSMEM_SEGMENT_BYTES)
+	if (!into->id || into->id >= LSMEM_SEGMENT_ID_END || !into->generation || into->sealed > LSMEM_SEGMENT_BYTES)
 		return ERR_PTR(-EINVAL);
 	mutex_lock(&store->mutex);
 	may = store->state == LSMEM_STATE_NEW || store->state == LSMEM_STATE_RECOVERING;
 	if (may)
 		store->state = LSMEM_STATE_RECOVERING;
 	mutex_unlock(&store->mutex);
-	return may ? lsmem_load_segment(store, id, generation, sealed) : ERR_PTR(-EINVAL);
+	if (!may)
+		return ERR_PTR(-EINVAL);
+	spin_lock(&store->segments.lock);
+	seg = lsmem_segment_find(store, into->id);
+	seg = seg ? lsmem_load_on(store, seg, into) : lsmem_load_new(store, into);
+	spin_unlock(&store->segments.lock);
+	return seg;
 }
 
 /* Is this a header for the store?  The CRC is checked when the payload is there. */
@@ -327,7 +364,9 @@ int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 	if (load->flags || load->reserved || load->length % LSMEM_ALIGN ||
 	    load->length > LSMEM_SEGMENT_BYTES)
 		return -EINVAL;
-	l.seg = lsmem_load_begin(store, load->segment, load->generation, load->sealed);
+	l.seg = lsmem_load_begin(store, &(struct lsmem_load_into){
+		.id = load->segment, .generation = load->generation, .sealed = load->sealed,
+	});
 	if (IS_ERR(l.seg))
 		return PTR_ERR(l.seg);
 	l.at = l.seg->reserved;
@@ -340,33 +379,104 @@ int lsmem_load(struct lsmem_store *store, const struct lsmem_load *load)
 	return ret;
 }
 
-/* Enter an object that stays on the backups. Returns the bytes that it takes there, or -EINVAL. */
-static int lsmem_place_one(struct lsmem_store *store, const struct lsmem_segment *seg,
-			   const struct lsmem_directory_entry *listing)
+/**
+ * struct lsmem_placed - an object that stays on the backups
+ * @index: of its handle
+ * @generation: of its handle
+ * @size: bytes that it takes there
+ * @version: of the entry
+ * @position: of its COLD word
+ */
+struct lsmem_placed {
+	u64 index;
+	u32 generation;
+	u32 size;
+	u64 version;
+	u64 position;
+};
+
+/* Is this a listing of an object of the segment?  Returns 0 or -EINVAL. */
+static int lsmem_place_check(const struct lsmem_store *store, const struct lsmem_segment *seg,
+			     const struct lsmem_directory_entry *listing, struct lsmem_placed *placed)
 {
-	u64 key = le64_to_cpu(listing->key), version = le64_to_cpu(listing->version);
-	u64 meta = le64_to_cpu(listing->meta), index = lsmem_handle_index(key);
+	u64 key = le64_to_cpu(listing->key), meta = le64_to_cpu(listing->meta);
 	u32 length = LSMEM_LISTING_GET(meta, LENGTH), size = lsmem_entry_size(length);
 	u32 home = LSMEM_LISTING_GET(meta, HOME) * LSMEM_ALIGN;
-	u32 generation = lsmem_handle_generation(key);
-	struct lsmem_handle *h;
 
-	if (index >= store->handles.nr || !generation || version >> LSMEM_ENTRY_VERSION_BITS ||
-	    (store->kind == LSMEM_KIND_BLOCK && (generation != 1 || length != LSMEM_BLOCK)) ||
+	*placed = (struct lsmem_placed){
+		.index = lsmem_handle_index(key),
+		.generation = lsmem_handle_generation(key),
+		.size = size,
+		.version = le64_to_cpu(listing->version),
+	};
+	if (placed->index >= store->handles.nr || !placed->generation || placed->version >> LSMEM_ENTRY_VERSION_BITS ||
+	    (store->kind == LSMEM_KIND_BLOCK && (placed->generation != 1 || length != LSMEM_BLOCK)) ||
 	    LSMEM_LISTING_GET(meta, TYPE) != LSMEM_TYPE_OBJECT || !length ||
 	    length > LSMEM_OBJECT_MAX || home >= seg->home || size > seg->home - home)
 		return -EINVAL;
-	h = lsmem_handle_at(&store->handles, index);
-	if (lsmem_word_state(h->word) != LSMEM_WORD_FREE ||
-	    generation <= lsmem_word_generation(h->word) ||
-	    (store->kind == LSMEM_KIND_BLOCK && version <= *lsmem_discarded_at(&store->handles, index)))
+	placed->position = lsmem_cold_place(seg->index, home / LSMEM_BLOCK, home % LSMEM_BLOCK, size);
+	return 0;
+}
+
+/* Enter an object that stays on the backups.  @bytes: out: that it takes there.  Returns 0 or -EINVAL. */
+static int lsmem_place_one(struct lsmem_store *store, const struct lsmem_segment *seg,
+			   const struct lsmem_directory_entry *listing, s32 *bytes)
+{
+	struct lsmem_placed placed;
+	struct lsmem_handle *h;
+
+	if (lsmem_place_check(store, seg, listing, &placed))
 		return -EINVAL;
-	WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_COLD,
-					    lsmem_cold_place(seg->index, home / LSMEM_BLOCK,
-							     home % LSMEM_BLOCK, size)));
-	store->handles.max = max(store->handles.max, generation);
-	store->handles.era = max_t(u32, store->handles.era, version >> LSMEM_VERSION_TIME_BITS);
-	return size;
+	h = lsmem_handle_at(&store->handles, placed.index);
+	if (lsmem_word_state(h->word) != LSMEM_WORD_FREE ||
+	    placed.generation <= lsmem_word_generation(h->word) ||
+	    (store->kind == LSMEM_KIND_BLOCK && placed.version <= *lsmem_discarded_at(&store->handles, placed.index)))
+		return -EINVAL;
+	WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_COLD, placed.position));
+	store->handles.max = max(store->handles.max, placed.generation);
+	store->handles.era = max_t(u32, store->handles.era, placed.version >> LSMEM_VERSION_TIME_BITS);
+	*bytes = placed.size;
+	return 0;
+}
+
+/*
+ * Take back what lsmem_place_one() has done with a listing; the index can be placed again, with this generation or a later
+ * one.  The word has neither size nor version: the daemon says what it has placed.  @bytes: out: by which what is live
+ * changes.  Returns 0 or -EINVAL.
+ */
+static int lsmem_place_back(struct lsmem_store *store, const struct lsmem_segment *seg,
+			    const struct lsmem_directory_entry *listing, s32 *bytes)
+{
+	bool block = store->kind == LSMEM_KIND_BLOCK;
+	struct lsmem_placed placed;
+	struct lsmem_handle *h;
+
+	if (lsmem_place_check(store, seg, listing, &placed))
+		return -EINVAL;
+	h = lsmem_handle_at(&store->handles, placed.index);
+	if (lsmem_word_state(h->word) != LSMEM_WORD_COLD || lsmem_word_position(h->word) != placed.position)
+		return -EINVAL;
+	WRITE_ONCE(h->word, lsmem_word_next(h->word, LSMEM_WORD_FREE, block ? 0 : placed.generation - 1));
+	*bytes = -(s32)placed.size;
+	return 0;
+}
+
+/* The segment is retired, and all that was placed of it is taken back, or it has nothing. */
+static int lsmem_place_gone(struct lsmem_store *store, u64 id, u32 generation)
+{
+	struct lsmem_segment *seg;
+	int ret = 0;
+
+	spin_lock(&store->segments.lock);
+	seg = lsmem_segment_find(store, id);
+	if (!seg || seg->generation != generation)
+		ret = -ENOENT;
+	else if (seg->reserved || atomic_read(seg->cold))
+		ret = -EBUSY;
+	else
+		lsmem_segment_free(store, seg);
+	spin_unlock(&store->segments.lock);
+	return ret;
 }
 
 /**
@@ -378,38 +488,46 @@ static int lsmem_place_one(struct lsmem_store *store, const struct lsmem_segment
 int lsmem_load_place(struct lsmem_store *store, const struct lsmem_placement *place)
 {
 	const struct lsmem_directory_entry __user *user = u64_to_user_ptr(place->entries);
+	bool back = place->flags & LSMEM_PLACEMENT_BACK, gone = place->flags & LSMEM_PLACEMENT_GONE;
 	struct lsmem_directory_entry listings[LSMEM_LOAD_BATCH];
 	struct lsmem_segment *seg;
 	u32 done = 0, nr, i;
-	int size = 0;
+	int ret = 0;
 
 	if (!store->tier.on)
 		return -EOPNOTSUPP;
-	if (place->flags || place->reserved || !place->nr || place->nr > LSMEM_PLACES_MAX)
+	if (place->flags & ~(LSMEM_PLACEMENT_BACK | LSMEM_PLACEMENT_GONE) || (back && gone) || place->reserved ||
+	    !place->nr != gone || place->nr > LSMEM_PLACES_MAX)
 		return -EINVAL;
-	seg = lsmem_load_begin(store, place->segment, place->generation, place->sealed);
+	seg = lsmem_load_begin(store, &(struct lsmem_load_into){
+		.id = place->segment, .generation = place->generation, .sealed = place->sealed, .place = true,
+		.there = back || gone,
+	});
 	if (IS_ERR(seg))
 		return PTR_ERR(seg);
-	for (; done < place->nr && size >= 0; done += nr) {
-		s32 bytes = 0;
+	if (gone)
+		return lsmem_place_gone(store, place->segment, place->generation);
+	for (; done < place->nr && !ret; done += nr) {
+		s32 bytes = 0, one;
 
 		nr = min(place->nr - done, LSMEM_LOAD_BATCH);
 		if (copy_from_user(listings, user + done, nr * sizeof(*listings)))
 			return -EFAULT;
 		for (i = 0; i < nr; i++) {
-			size = lsmem_place_one(store, seg, &listings[i]);
-			if (size < 0)
+			ret = back ? lsmem_place_back(store, seg, &listings[i], &one) :
+				     lsmem_place_one(store, seg, &listings[i], &one);
+			if (ret)
 				break;
-			bytes += size;
+			bytes += one;
 		}
 		lsmem_cold_add(store, seg, bytes);
 		lsmem_live_add(store, bytes);
-		percpu_counter_add(&store->handles.used, i);
+		percpu_counter_add(&store->handles.used, back ? -(s64)i : i);
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		cond_resched();
 	}
-	return min(size, 0);
+	return ret;
 }
 
 /**
@@ -479,6 +597,7 @@ void lsmem_load_forget(struct lsmem_store *store)
 	store->segments.nr_spares = 0;
 	store->segments.next_id = 1;
 	store->segments.barrier = 0;
+	store->segments.unordered = false;
 	spin_unlock(&store->segments.lock);
 	percpu_counter_set(&store->live, 0);
 	percpu_counter_set(&store->handles.used, 0);
@@ -501,6 +620,33 @@ static void lsmem_load_map(struct lsmem_store *store)
 		if (i % 4096 == 0)
 			cond_resched();
 	}
+}
+
+static int lsmem_load_by_id(void *compared, const struct list_head *a, const struct list_head *b)
+{
+	u32 *nr = compared;
+
+	if (++*nr % 4096 == 0)
+		cond_resched();
+	return list_entry(a, struct lsmem_segment, node)->id > list_entry(b, struct lsmem_segment, node)->id;
+}
+
+/* Put segments that were placed in any order in the order of their ids; no other call uses the log yet. */
+static void lsmem_load_order(struct lsmem_store *store)
+{
+	LIST_HEAD(log);
+	u32 compared = 0;
+
+	if (!store->segments.unordered)
+		return;
+	spin_lock(&store->segments.lock);
+	list_splice_init(&store->segments.log, &log);
+	spin_unlock(&store->segments.lock);
+	list_sort(&compared, &log, lsmem_load_by_id);
+	spin_lock(&store->segments.lock);
+	list_splice(&log, &store->segments.log);
+	store->segments.unordered = false;
+	spin_unlock(&store->segments.lock);
 }
 
 /**
@@ -538,6 +684,7 @@ int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *
 		store->clock = activate->store_time;
 		store->clock_base = ktime_get_ns();
 		store->segments.next_id = activate->next_segment;
+		lsmem_load_order(store);
 		if (store->state == LSMEM_STATE_RECOVERING && store->kind == LSMEM_KIND_OBJECT)
 			lsmem_load_map(store);
 		lsmem_warm_begin(store, !(activate->flags & LSMEM_ACTIVATE_COLD),

@@ -198,6 +198,7 @@ static inline u32 lsmem_segment_received(const struct lsmem_segment *seg)
  * @steps: how many segments have been begun, and swept: the age of a segment for eviction
  * @next_id: id of the next segment
  * @barrier: above the ids of all segments ever written to
+ * @unordered: @log is not by id: a recovery is placing segments (load.c)
  * @shown: what the daemon sees: a page about cleaning, which balance.c and clean.c write,
  *	and the numbers of each segment
  * @shown_bytes: of @shown, whole pages
@@ -222,6 +223,7 @@ struct lsmem_segments {
 	u64 steps;
 	u64 next_id;
 	u64 barrier;
+	bool unordered;
 	struct lsmem_cleaning *shown;
 	size_t shown_bytes;
 };

@@ -1292,17 +1292,24 @@ struct lsmem_fill {
 /**
  * struct lsmem_placement - LSMEM_REPL_PLACE: objects of a segment that stay on backups (NEW, RECOVERING)
  * @size: bytes of this structure, as the caller knows it
- * @flags: 0
+ * @flags: 0, LSMEM_PLACEMENT_BACK or LSMEM_PLACEMENT_GONE
  * @segment: id, as for LSMEM_REPL_LOAD, whose calls can be mixed with these
  * @generation: as there
- * @sealed: as there
+ * @sealed: as there; may rise from call to call until something is loaded into the segment
  * @entries: user pointer to struct lsmem_directory_entry, of objects only, each the newest version of
  *	its object
- * @nr: of @entries, 1..65536
+ * @nr: of @entries, 1..65536; LSMEM_PLACEMENT_GONE: 0
  * @reserved: 0
  *
  * Their bytes are checked when they are fetched.  EINVAL: an entry is not valid, or its index has
  * another object.  EOPNOTSUPP: the store is not tiered.
+ *
+ * Objects can be placed while they change, as the target of a migration does: with LSMEM_PLACEMENT_BACK, entries that were
+ * placed are taken back, and their indices can be placed again, with the same generation or a later one, in this segment
+ * or another one.  EINVAL: the index has no such object; entries before it are taken back.  With LSMEM_PLACEMENT_GONE a
+ * segment of which all is taken back leaves the log.  EBUSY: something of it is placed, or was loaded.  ENOENT: there is no
+ * such segment, as with LSMEM_PLACEMENT_BACK.  Segments may be placed in any order; LSMEM_REPL_LOAD makes none that is older
+ * than another one, and goes on with an older one only if nothing was loaded into it before.
  */
 struct lsmem_placement {
 	__u32 size;
@@ -1314,6 +1321,10 @@ struct lsmem_placement {
 	__u32 nr;
 	__u32 reserved;
 };
+
+/* lsmem_placement.flags */
+#define LSMEM_PLACEMENT_BACK	(1u << 0)	/* the entries were placed, and are not any more */
+#define LSMEM_PLACEMENT_GONE	(1u << 1)	/* the segment is not in the log any more */
 
 #define LSMEM_PLACEMENT_SIZE_VER0	40
 

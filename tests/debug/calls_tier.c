@@ -72,6 +72,14 @@ static void placed(int store, const struct lsmem_directory_entry *listings, uint
 			       __le64_to_cpu(listings[i].version));
 }
 
+static void taken_back(int store, const struct lsmem_directory_entry *listings, uint32_t nr)
+{
+	uint32_t i;
+
+	for (i = 0; i < nr && store >= 0; i++)
+		pool_update(&shared->store[store].live, __le64_to_cpu(listings[i].key), 0, 0);
+}
+
 int segment_place(int fd, uint64_t segment)
 {
 	static uint8_t log[LOG_BYTES];
@@ -142,7 +150,7 @@ long run_place(struct making *m)
 {
 	static const struct field fields[] = {
 		FIELD(lsmem_placement, size, SIZE),
-		FIELD(lsmem_placement, flags, ZERO),
+		FIELD(lsmem_placement, flags, FLAGS, .low = LSMEM_PLACEMENT_BACK | LSMEM_PLACEMENT_GONE),
 		FIELD(lsmem_placement, reserved, ZERO),
 	};
 	const struct gene *gene = m->call->gene;
@@ -155,6 +163,8 @@ long run_place(struct making *m)
 	m->size = sizeof(place);
 	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
 	memcpy(&place, m->bytes, sizeof(place));
+	if (how_of(&gene[3]) == VALID && gene[3].small % 4)	/* most are placed */
+		place.flags = 0;
 	/* As run_load(): continue the present segment, or begin the next one. */
 	place.segment = gene[5].bits * 0x100000001ull;
 	if (how_of(&gene[5]) == VALID && m->store >= 0)
@@ -171,9 +181,13 @@ long run_place(struct making *m)
 	place.nr = LOG_ENTRIES - gene[10].small % 2;
 	if (how_of(&gene[10]) != VALID)
 		place.nr = gene[10].bits % 4 ? gene[10].bits : 0;
+	else if (place.flags == LSMEM_PLACEMENT_GONE)
+		place.nr = 0;
 	memcpy(m->bytes, &place, sizeof(place));
 	ret = repl_call(m, LSMEM_REPL_PLACE);
-	if (!ret)
+	if (!ret && place.flags == LSMEM_PLACEMENT_BACK)
+		taken_back(m->store, listings, place.nr < LOG_ENTRIES ? place.nr : LOG_ENTRIES);
+	else if (!ret && !place.flags)
 		placed(m->store, listings, place.nr < LOG_ENTRIES ? place.nr : LOG_ENTRIES);
 	return ret;
 }

@@ -760,6 +760,68 @@ static int place_all(struct _test_data_tier *self, struct place *places, uint32_
 	return ret ? ret : placed;
 }
 
+static int place_call(const struct follower *follower, const struct keeper_frame *frame,
+		      struct lsmem_directory_entry *listing, uint32_t length, uint32_t flags)
+{
+	struct lsmem_placement place = {
+		.size = sizeof(place),
+		.flags = flags,
+		.segment = frame->id,
+		.generation = 1,
+		.sealed = length,
+		.entries = (uintptr_t)listing,
+		.nr = !!listing,
+	};
+
+	return ioctl(follower->attach.fd, LSMEM_REPL_PLACE, &place) ? -errno : 0;
+}
+
+static struct keeper_frame *frame_of(struct keeper *keeper, uint64_t id)
+{
+	struct keeper_frame *frame = keeper->frames;
+
+	while (frame->id != id)
+		frame++;
+	return frame;
+}
+
+/*
+ * Place all entries of a frame that are newer than what is placed, as if they were told while the frame grew: an older
+ * one is taken back.  Returns how many were, or a negative errno.
+ */
+static int place_growing(struct _test_data_tier *self, const struct keeper_frame *frame, struct place *places, uint64_t nr)
+{
+	const struct follower *follower = &self->follower;
+	uint32_t at = 0, size;
+	int again = 0, ret;
+
+	for (; at < frame->length; at = lsmem_entry_start(at + size)) {
+		const struct lsmem_entry *e = (const void *)(frame->bytes + at);
+		uint64_t index = lsmem_handle_index(lsmem_entry_handle(e));
+		struct lsmem_directory_entry listing = lsmem_entry_listing(e, at);
+		struct place *place = &places[index];
+
+		size = lsmem_entry_bytes(e);
+		if (lsmem_entry_type(e) != LSMEM_TYPE_OBJECT || index >= nr ||
+		    (place->id && lsmem_entry_version(e) <= __le64_to_cpu(place->listing.version)))
+			continue;
+		if (place->id) {
+			const struct keeper_frame *old = frame_of(&self->keeper, place->id);
+
+			ret = place_call(follower, old, &place->listing, place->id == frame->id ? at : old->length,
+					 LSMEM_PLACEMENT_BACK);
+			if (ret)
+				return ret;
+			again++;
+		}
+		ret = place_call(follower, frame, &listing, at + size, 0);
+		if (ret)
+			return ret;
+		*place = (struct place){ frame->id, listing };
+	}
+	return again;
+}
+
 /* Wait until an attribute of the tier has a value. Returns false if it does not. */
 static bool becomes(const struct _test_data_tier *self, const char *name, long long value)
 {
@@ -812,6 +874,123 @@ TEST_F_TIMEOUT(tier, everything_is_placed, SECONDS)
 	for (i = 0; i < self->nr; i += 3 * each)
 		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
 	for (i = 0; i < self->nr; i += each)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	free(places);
+}
+
+/* Another daemon attaches: how many of the segments of @places is it told, in the order of their ids? */
+static int resumed(struct _test_data_tier *self, const uint8_t *uuid, const struct place *places, uint64_t nr)
+{
+	static struct lsmem_event events[1024];
+	uint64_t last = 0, i;
+	bool more = true;
+	int ret, told = 0;
+	uint32_t k;
+
+	keeper_stop(&self->keeper);
+	follower_stop(&self->follower);
+	follower_free(&self->follower);
+	ret = follower_attach_as(&self->follower, self->store.name, uuid);
+	while (!ret && more) {
+		struct lsmem_next next = { .size = sizeof(next), .events = (uintptr_t)events, .nr = 1024 };
+
+		if (ioctl(self->follower.attach.fd, LSMEM_REPL_NEXT, &next))
+			ret = -errno;
+		for (k = 0; !ret && more && k < next.nr; k++) {
+			uint64_t id = events[k].segment;
+
+			more = id != ~0ull;
+			if (more && (events[k].type != LSMEM_EVENT_RESUME || id <= last))
+				ret = -EPROTO;
+			last = id;
+			for (i = 0; i < nr && places[i].id != id; i++)
+				;
+			told += i < nr;
+		}
+	}
+	close(self->follower.attach.fd);
+	follower_free(&self->follower);
+	self->follower.keeper = &self->keeper;
+	if (!ret)
+		ret = follower_succeed(&self->follower, &self->store, uuid);
+	if (!ret)
+		ret = keeper_start(&self->keeper, &self->follower);
+	return ret ? ret : told;
+}
+
+/* What changes is placed again: segments come in any order, as they grow, and those that have nothing any more go. */
+TEST_F_TIMEOUT(tier, placed_while_it_changes, SECONDS)
+{
+	uint64_t nr = self->follower.attach.handles_max, next = 0;
+	struct place *places = calloc(nr, sizeof(*places));
+	struct keeper_frame *frame;
+	uint8_t uuid[LSMEM_UUID_BYTES];
+	uint32_t i, again = 0, turn;
+	int ret, listed = 0;
+
+	ASSERT_EQ(0, fill(self, 30));
+	for (i = 0; i < self->nr; i += 3)
+		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
+	for (i = 0; i < self->nr; i += 10)
+		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
+	ASSERT_EQ(0, lsm_sync(self->store.lsm, 0));
+	memcpy(uuid, self->follower.attach.uuid, sizeof(uuid));
+	keeper_stop(&self->keeper);
+	follower_stop(&self->follower);
+	follower_free(&self->follower);
+	ASSERT_EQ(0, store_destroy(&self->store));
+	qsort(self->keeper.frames, KEEPER_FRAMES, sizeof(*self->keeper.frames), by_id);
+	ASSERT_EQ(0, store_create_tiered(&self->store, STORE_BYTES, CAPACITY, 0, LSMEM_STORE_DURABLE));
+	ASSERT_EQ(0, follower_attach_as(&self->follower, self->store.name, uuid));
+	self->follower.keeper = &self->keeper;
+	/* Every other segment, and then those in between. */
+	for (turn = 0; turn < 2; turn++)
+		for (i = turn; i < KEEPER_FRAMES; i += 2) {
+			frame = &self->keeper.frames[i];
+			if (!frame->id)
+				continue;
+			ret = place_growing(self, frame, places, nr);
+			ASSERT_LE(0, ret) TH_LOG("segment %llu: %d", (unsigned long long)frame->id, ret);
+			again += ret;
+			next = frame->id >= next ? frame->id + 1 : next;
+		}
+	EXPECT_LT(0u, again);
+	EXPECT_EQ(self->nr, store_attribute(&self->store, "handles_used"));
+	/* One goes when all of it is taken back, and comes again. */
+	for (frame = self->keeper.frames; !frame->id || place_frame(&self->follower, frame, places, nr) != -EINVAL;)
+		frame++;
+	EXPECT_EQ(-EBUSY, place_call(&self->follower, frame, NULL, frame->length, LSMEM_PLACEMENT_GONE));
+	for (i = 0; i < nr; i++)
+		if (places[i].id == frame->id)
+			ASSERT_EQ(0, place_call(&self->follower, frame, &places[i].listing, frame->length,
+						LSMEM_PLACEMENT_BACK));
+	EXPECT_GT(self->nr, store_attribute(&self->store, "handles_used"));
+	ASSERT_EQ(0, place_call(&self->follower, frame, NULL, frame->length, LSMEM_PLACEMENT_GONE));
+	ASSERT_EQ(-ENOENT, place_call(&self->follower, frame, NULL, frame->length, LSMEM_PLACEMENT_GONE));
+	ASSERT_LT(0, place_frame(&self->follower, frame, places, nr));
+	EXPECT_EQ(self->nr, store_attribute(&self->store, "handles_used"));
+	ksft_print_msg("%u of %u objects placed again\n", again, self->nr);
+	ASSERT_EQ(0, follower_activate(&self->follower, &(struct lsmem_activate){
+		.size = sizeof(struct lsmem_activate),
+		.era = 2,
+		.next_segment = next,
+		.generation_floor = 100,
+		.generation_ceiling = 1u << 20,
+		.store_time = 1ull << 40,
+	}));
+	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
+	for (i = 0; i < KEEPER_FRAMES; i++)
+		listed += self->keeper.frames[i].id &&
+			  place_frame(&self->follower, &self->keeper.frames[i], places, nr);
+	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	ASSERT_EQ(listed, resumed(self, uuid, places, nr));
+	for (i = 0; i < self->nr; i++)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	EXPECT_TRUE(becomes(self, "warm_segments", 0));
+	EXPECT_TRUE(becomes(self, "unverified_segments", 0));
+	for (i = 0; i < self->nr; i += 4)
+		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
+	for (i = 0; i < self->nr; i++)
 		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
 	free(places);
 }
