@@ -65,7 +65,7 @@ static bool lsmem_cache_reserve(struct lsmem_store *store, u32 bytes)
  * log that has it; @inside: where in its block; @position: out: for the word; it is counted as live there.  Returns 0 or
  * -EAGAIN.
  */
-static int lsmem_cache_put(struct lsmem_store *store, const struct lsmem_entry *e, const void *payload,
+static int lsmem_cache_put(struct lsmem_store *store, const struct lsmem_entry *e, const void *payload, u32 pcrc,
 			   u32 origin, u32 inside, u64 *position)
 {
 	u32 size = lsmem_entry_bytes(e), header = lsmem_entry_header(e), at;
@@ -84,7 +84,7 @@ static int lsmem_cache_put(struct lsmem_store *store, const struct lsmem_entry *
 	lsmem_segment_write(store, ap.segment, at + header, payload, length);
 	lsmem_segment_write(store, ap.segment, at + header + length, NULL, lsmem_align(length) - length);
 	lsmem_segment_write(store, ap.segment, at + size, &trailer, sizeof(trailer));
-	lsmem_entry_stamp(store, &ap, *e, lsmem_entry_pcrc(store, ap.segment, at + header, length));
+	lsmem_entry_stamp(store, &ap, *e, pcrc);
 	ap.segment->reserved = at + size + LSMEM_TRAILER_BYTES;
 	ap.segment->entries++;
 	/* Pairs with lsmem_segment_show() when it is closed: nothing reads it before. */
@@ -101,6 +101,7 @@ static int lsmem_cache_put(struct lsmem_store *store, const struct lsmem_entry *
  * @e: header, as it is on a backup
  * @inside: where it begins there, in its block, bytes
  * @payload: of the entry
+ * @pcrc: CRC of @payload: that with which the entry was found to be whole, so that it covers this copy, too
  *
  * A change that comes before wins: then the copy is dead at once.
  *
@@ -108,7 +109,7 @@ static int lsmem_cache_put(struct lsmem_store *store, const struct lsmem_entry *
  * Return: 0; -EAGAIN: there is no memory now.
  */
 int lsmem_cache_install(struct lsmem_store *store, u64 word, const struct lsmem_entry *e, u32 inside,
-			const void *payload)
+			const void *payload, u32 pcrc)
 {
 	struct lsmem_handle *h = lsmem_handle_at(&store->handles,
 						 lsmem_handle_index(lsmem_entry_handle(e)));
@@ -121,7 +122,7 @@ int lsmem_cache_install(struct lsmem_store *store, u64 word, const struct lsmem_
 	copy = lsmem_entry_make(LSMEM_TYPE_OBJECT, lsmem_entry_length(e), lsmem_entry_handle(e),
 				lsmem_entry_version(e), lsmem_entry_interval(e), lsmem_entry_table(e),
 				lsmem_entry_home(e) * LSMEM_BLOCK);
-	ret = lsmem_cache_put(store, &copy, payload, lsmem_cold_segment(word), inside, &position);
+	ret = lsmem_cache_put(store, &copy, payload, pcrc, lsmem_cold_segment(word), inside, &position);
 	if (ret)
 		return ret;
 	if (lsmem_word_exchange(&store->handles, h, word,

@@ -9,7 +9,7 @@
 #include "cold.h"
 
 int lsmem_cache_install(struct lsmem_store *store, u64 word, const struct lsmem_entry *e, u32 inside,
-			const void *payload);
+			const void *payload, u32 pcrc);
 void lsmem_cache_free(struct lsmem_store *store, struct lsmem_segment *cache);
 bool lsmem_cache_short(const struct lsmem_store *store);
 

@@ -394,10 +394,11 @@ static void lsmem_wants_answer(struct lsmem_store *store, struct lsmem_wanted *w
 /* Answer a request, unless it has been. */
 static void lsmem_wanted_answer(struct lsmem_store *store, struct lsmem_wanted *wanted, int result)
 {
-	bool first;
+	bool first, wants;
 
 	spin_lock(&store->fetches.lock);
 	first = !wanted->answered;
+	wants = !list_empty(&wanted->wants);
 	if (first) {
 		hlist_del(&wanted->node);
 		list_del_init(&wanted->queued);
@@ -410,7 +411,8 @@ static void lsmem_wanted_answer(struct lsmem_store *store, struct lsmem_wanted *
 	if (!first)
 		return;
 	wake_up_all(&wanted->wait);
-	lsmem_wants_answer(store, wanted);
+	if (wants)
+		lsmem_wants_answer(store, wanted);
 	lsmem_wanted_put(wanted);
 }
 
@@ -917,23 +919,41 @@ static bool lsmem_fetch_hidden(const struct lsmem_spot *spot, const void *data, 
 	return at < length && at < LSMEM_BLOCK;
 }
 
+/* The first place from @at on, below @end, whose entry has a key of @index, if one begins there; @end: there is none. */
+static u32 lsmem_fetch_next(const void *data, u32 at, u32 end, u32 index)
+{
+	enum { KEY = offsetof(struct lsmem_entry, key), STEP = LSMEM_ALIGN };
+	const __le64 mask = cpu_to_le64(LSMEM_HANDLE_INDEX_MASK & ~LSMEM_KEY_INTERVAL_MASK);
+	const __le64 key = cpu_to_le64(index);
+
+	/* Most places are of no such entry: four at a time. */
+	for (; at + 4 * STEP <= end; at += 4 * STEP) {
+		const __le64 *there = data + at + KEY;
+
+		if (!((there[0] ^ key) & mask) || !((there[1] ^ key) & mask) ||
+		    !((there[2] ^ key) & mask) || !((there[3] ^ key) & mask))
+			break;
+	}
+	while (at < end && (*(const __le64 *)(data + at + KEY) ^ key) & mask)
+		at += STEP;
+	return min(at, end);
+}
+
 /*
  * Find the newest version of what is wanted among the entries that begin in the first block of @data,
- * whose bytes may be anything.  Returns 0; -ENODATA: more bytes are needed; -EBADMSG: it is not there.
+ * whose bytes may be anything.  Each place is looked at: to follow the lengths could miss the newest, if one is damaged.
+ * @pcrc: out: CRC of the payload.  Returns 0; -ENODATA: more bytes are needed; -EBADMSG: it is not there.
  */
 static int lsmem_fetch_find(const struct lsmem_spot *spot, const void *data, u32 length,
-			    struct lsmem_entry *best, u32 *where)
+			    struct lsmem_entry *best, u32 *where, u32 *pcrc)
 {
+	u32 end = length < LSMEM_FETCH_KEY ? 0 : min(LSMEM_BLOCK, length - LSMEM_FETCH_KEY + 1), at;
 	bool found = false, cut = false, more = length < spot->limit;
-	u32 at;
 
-	for (at = 0; at < LSMEM_BLOCK && at + LSMEM_FETCH_KEY <= length; at += LSMEM_ALIGN) {
-		const struct lsmem_entry *there = data + at;	/* its key is there, the rest may not be */
-		struct lsmem_entry e;
+	for (at = 0; (at = lsmem_fetch_next(data, at, end, spot->index)) < end; at += LSMEM_ALIGN) {
+		struct lsmem_entry e = lsmem_fetch_header(data, length, at);
+		u32 crc;
 
-		if (lsmem_handle_index(lsmem_entry_handle(there)) != spot->index)
-			continue;
-		e = lsmem_fetch_header(data, length, at);
 		if (at + LSMEM_LONG_BYTES > length) {
 			cut = true;
 			continue;
@@ -941,13 +961,18 @@ static int lsmem_fetch_find(const struct lsmem_spot *spot, const void *data, u32
 		if (!lsmem_entry_sane(&e) || lsmem_entry_type(&e) != LSMEM_TYPE_OBJECT ||
 		    lsmem_entry_home(&e) != spot->block)
 			continue;
-		if (at + lsmem_entry_bytes(&e) > length)
+		if (at + lsmem_entry_bytes(&e) > length) {
 			cut = true;
-		else if ((!found || lsmem_entry_newer(&e, best)) &&
-			 lsmem_entry_valid(&e, data + at + lsmem_entry_header(&e), spot->salt)) {
+			continue;
+		}
+		if (found && !lsmem_entry_newer(&e, best))
+			continue;
+		crc = lsmem_crc32c(~0u, data + at + lsmem_entry_header(&e), lsmem_entry_length(&e));
+		if (lsmem_entry_copied(&e, crc, spot->salt)) {
 			found = true;
 			*best = e;
 			*where = at;
+			*pcrc = crc;
 		}
 	}
 	if (more && (cut || (length < LSMEM_BLOCK + LSMEM_FETCH_KEY &&
@@ -988,11 +1013,12 @@ static int lsmem_through_keep(struct lsmem_store *store, struct lsmem_wanted *wa
 		.salt = wanted->salt,
 	};
 	struct lsmem_entry e;
+	u32 pcrc;
 	int ret;
 
 	if (from > length)
 		return -EBADMSG;
-	ret = lsmem_fetch_find(&spot, data + from, length - from, &e, &at);
+	ret = lsmem_fetch_find(&spot, data + from, length - from, &e, &at, &pcrc);
 	if (ret)
 		return ret;
 	/* More than there can be: another entry than that of the word, which has changed. */
@@ -1027,13 +1053,13 @@ static int lsmem_fetch_object(struct lsmem_store *store, struct lsmem_wanted *wa
 		.index = wanted->index, .block = wanted->block, .limit = wanted->limit, .salt = wanted->salt,
 	};
 	struct lsmem_entry e;
-	u32 at;
+	u32 at, pcrc;
 	int ret;
 
 	if (wanted->nr)
 		return lsmem_through_fill(store, wanted, data, length);
-	ret = lsmem_fetch_find(&spot, data, length, &e, &at);
-	return ret ?: lsmem_cache_install(store, wanted->word, &e, at, data + at + lsmem_entry_header(&e));
+	ret = lsmem_fetch_find(&spot, data, length, &e, &at, &pcrc);
+	return ret ?: lsmem_cache_install(store, wanted->word, &e, at, data + at + lsmem_entry_header(&e), pcrc);
 }
 
 /* Try the bytes of a backup that the daemon has. Returns as lsmem_fill_one.result, or -EFAULT. */

@@ -92,9 +92,11 @@ static int lsmem_warm_put(struct lsmem_store *store, const struct lsmem_segment 
 		word = lsmem_fetched_word(store, seg, at, first, e);
 		rcu_read_unlock();
 		if (lsmem_word_state(word) == LSMEM_WORD_COLD) {
+			const void *payload = (const void *)e + lsmem_entry_header(e);
+
 			mutex_lock(&store->tier.fill);
-			ret = lsmem_cache_install(store, word, e, at % LSMEM_BLOCK,
-						  (const void *)e + lsmem_entry_header(e));
+			ret = lsmem_cache_install(store, word, e, at % LSMEM_BLOCK, payload,
+						  lsmem_crc32c(~0u, payload, lsmem_entry_length(e)));
 			mutex_unlock(&store->tier.fill);
 		}
 		at = lsmem_entry_start(at + lsmem_entry_bytes(e));
