@@ -43,6 +43,7 @@ struct lsmem_counters {
 	u64 fetch_failures;		/* no backup had it */
 	u64 fetches_near;		/* of @fetches, those that a near drive answered */
 	u64 near_reads;			/* of near drives: each can answer several fetches */
+	u64 near_waited;		/* of @near_reads, those whose end a thread that waited carried out */
 	u64 fetches_through;		/* not in @fetches: what scans read, and was not put into memory */
 	u64 fetches_ahead;		/* blocks that were asked for before they were read */
 	u64 fetch_waits[LSMEM_WAITS];	/* as @waits */

@@ -70,6 +70,7 @@
  * @answered: see @result
  * @ahead: nothing has waited for it
  * @near: it is read from a near drive: not the daemon's, until that was in vain
+ * @part: of the read from the near drive
  * @through: room for what is read, which is not put into memory; NULL: it is
  * @room: bytes of @through
  * @blocks: to be read for @sought
@@ -95,6 +96,7 @@ struct lsmem_wanted {
 	bool answered;
 	bool ahead;
 	bool near;
+	struct lsmem_near_part part;
 	void *through;
 	u32 room;
 	u32 blocks;
@@ -235,10 +237,9 @@ static bool lsmem_wanted_tell(struct lsmem_store *store, struct lsmem_wanted *wa
 	return there;
 }
 
-/* The daemon is to have a request that was to be read from the near drive, struct lsmem_near_want.late(). */
-static void lsmem_wanted_queue(struct lsmem_store *store, void *what)
+/* The daemon is to have a request that was to be read from the near drive. */
+static void lsmem_wanted_queue(struct lsmem_store *store, struct lsmem_wanted *wanted)
 {
-	struct lsmem_wanted *wanted = what;
 	bool queue;
 
 	spin_lock(&store->fetches.lock);
@@ -251,6 +252,23 @@ static void lsmem_wanted_queue(struct lsmem_store *store, void *what)
 		wake_up_poll(&store->repl.events, EPOLLRDBAND);
 }
 
+static struct lsmem_wanted *lsmem_wanted_of(struct lsmem_near_part *part)
+{
+	return container_of(part, struct lsmem_wanted, part);
+}
+
+/* struct lsmem_near_want.late() */
+static void lsmem_wanted_late(struct lsmem_store *store, struct lsmem_near_part *part)
+{
+	lsmem_wanted_queue(store, lsmem_wanted_of(part));
+}
+
+/* struct lsmem_near_want.ended(): what waits carries out the end of the read. */
+static void lsmem_wanted_ended(struct lsmem_near_part *part)
+{
+	wake_up_all(&lsmem_wanted_of(part)->wait);
+}
+
 /*
  * Read requests from the near drive, as far as that can be; the others are the daemon's.  @wanted: of one segment, near, the
  * first block first; @end: block behind what is to be read, at most; @owner: see struct lsmem_near_want.
@@ -261,8 +279,9 @@ static void lsmem_wanted_read(struct lsmem_store *store, struct lsmem_wanted *co
 	struct lsmem_near_want want = {
 		.segment = lsmem_cold_segment(wanted[0]->word),
 		.owner = owner,
+		.ended = lsmem_wanted_ended,
 		.done = lsmem_fetch_near,
-		.late = lsmem_wanted_queue,
+		.late = lsmem_wanted_late,
 	};
 	u32 read = 0, i;
 
@@ -278,14 +297,14 @@ static void lsmem_wanted_read(struct lsmem_store *store, struct lsmem_wanted *co
 		}
 		if (there && one.segment == want.id) {
 			refcount_inc(&wanted[i]->refs);
-			want.what[want.nr++] = wanted[i];
+			want.part[want.nr++] = &wanted[i]->part;
 			read |= 1u << i;
 		}
 	}
 	spin_unlock(&store->fetches.lock);
 	if (want.nr && !lsmem_near_read(store, &want)) {
 		while (want.nr)
-			lsmem_wanted_put(want.what[--want.nr]);
+			lsmem_wanted_put(lsmem_wanted_of(want.part[--want.nr]));
 		read = 0;
 	}
 	for (i = 0; i < nr; i++)
@@ -451,16 +470,34 @@ void lsmem_fetch_stop(struct lsmem_store *store)
 
 /* ---- Asking ------------------------------------------------------ */
 
-/* Wait for the answer, @left jiffies at most; the callers' waits can be frozen. */
-static int lsmem_wanted_wait(struct lsmem_wanted *wanted, long left)
+/*
+ * Wait for the answer, or for the end of a near read that is to be carried out, @left jiffies at most; the callers' waits can
+ * be frozen.  Returns jiffies that are left, or a negative errno.
+ */
+static long lsmem_wanted_sleep(struct lsmem_wanted *wanted, long left)
 {
-	long ret = ___wait_event(wanted->wait, lsmem_wanted_answered(wanted) || !__ret,
-				 (TASK_KILLABLE | TASK_FREEZABLE), 0, left,
-				 __ret = schedule_timeout(__ret));
+	return ___wait_event(wanted->wait, lsmem_wanted_answered(wanted) ||
+			     lsmem_near_has_ended(&wanted->part) || !__ret,
+			     (TASK_KILLABLE | TASK_FREEZABLE), 0, left, __ret = schedule_timeout(__ret));
+}
 
-	if (ret < 0)
+/* What came of a wait; @left: from lsmem_wanted_sleep(). */
+static int lsmem_wanted_result(const struct lsmem_wanted *wanted, long left)
+{
+	if (left < 0)
 		return -EINTR;
 	return lsmem_wanted_answered(wanted) ? wanted->result : -ETIMEDOUT;
+}
+
+/* Wait for the answer, and carry out ends of the near read on the way. @left, and returns, as lsmem_wanted_sleep(). */
+static long lsmem_wanted_wait(struct lsmem_store *store, struct lsmem_wanted *wanted, long left)
+{
+	for (;;) {
+		left = lsmem_wanted_sleep(wanted, left);
+		if (left < 0 || lsmem_wanted_answered(wanted) || !lsmem_near_has_ended(&wanted->part))
+			return left;
+		lsmem_near_end(store, &wanted->part);	/* once at most: then it is claimed */
+	}
 }
 
 /**
@@ -556,6 +593,23 @@ static long lsmem_fetch_left(const struct lsmem_store *store, u64 *until)
 }
 
 /**
+ * lsmem_fetch_end - if what a request is for has been read from the near drive, put it into memory
+ * @store: tiered, active
+ * @wanted: from lsmem_fetch_together()
+ *
+ * Context: may sleep.
+ * Return: false: there was nothing to do.
+ */
+bool lsmem_fetch_end(struct lsmem_store *store, struct lsmem_wanted *wanted)
+{
+	bool ended = lsmem_near_has_ended(&wanted->part);
+
+	if (ended)
+		lsmem_near_end(store, &wanted->part);
+	return ended;
+}
+
+/**
  * lsmem_fetch_wait - wait for a request
  * @store: tiered, active
  * @wanted: from lsmem_fetch_together(), given back
@@ -568,20 +622,32 @@ static long lsmem_fetch_left(const struct lsmem_store *store, u64 *until)
 int lsmem_fetch_wait(struct lsmem_store *store, struct lsmem_wanted *wanted, u64 *until, u64 deadline)
 {
 	long left = lsmem_fetch_left(store, until);
-	int ret = left < 0 ? left : deadline == LSMEM_NO_WAIT && !lsmem_wanted_answered(wanted) ?
-		  -LSMEM_EWAIT : lsmem_wanted_wait(wanted, left);
+	int ret;
 
-	lsmem_wanted_put(wanted);
+	lsmem_fetch_end(store, wanted);
+	if (left < 0) {
+		ret = left;
+	} else if (deadline == LSMEM_NO_WAIT && !lsmem_wanted_answered(wanted)) {
+		ret = -LSMEM_EWAIT;
+	} else {
+		left = lsmem_wanted_wait(store, wanted, left);
+		ret = lsmem_wanted_result(wanted, left);
+	}
+	lsmem_fetch_leave(store, wanted);
 	/* Ticks can come late, and then several at once: the clock decides. */
 	return ret == -ETIMEDOUT && ktime_get_ns() < *until ? 0 : ret;
 }
 
 /**
  * lsmem_fetch_leave - do not wait for a request
+ * @store: tiered, active
  * @wanted: from lsmem_fetch_together(), given back
+ *
+ * What is read for it comes into memory nevertheless.
  */
-void lsmem_fetch_leave(struct lsmem_wanted *wanted)
+void lsmem_fetch_leave(struct lsmem_store *store, struct lsmem_wanted *wanted)
 {
+	lsmem_near_leave(store, &wanted->part);
 	lsmem_wanted_put(wanted);
 }
 
@@ -674,7 +740,8 @@ const void *lsmem_through_wait(struct lsmem_wanted *wanted, u32 which, u64 until
 {
 	const struct lsmem_sought *sought = &wanted->sought[which];
 	u64 now = ktime_get_ns();
-	int ret = lsmem_wanted_wait(wanted, until > now ? nsecs_to_jiffies(until - now) + 1 : 0);
+	int ret = lsmem_wanted_result(wanted, lsmem_wanted_sleep(wanted, until > now ?
+							  nsecs_to_jiffies(until - now) + 1 : 0));
 
 	if (ret)
 		return ERR_PTR(ret);
@@ -1123,7 +1190,7 @@ static int lsmem_fetch_near_one(struct lsmem_store *store, struct lsmem_wanted *
 	return lsmem_fetch_tried(store, wanted, ret, 0);
 }
 
-/* What the near drive has, struct lsmem_near_want.done(). */
+/* What the near drive has, struct lsmem_near_want.done(). tier.fill held. */
 static int lsmem_fetch_near(struct lsmem_store *store, const struct lsmem_near_want *want, const void *data,
 			    u32 length)
 {
@@ -1131,9 +1198,8 @@ static int lsmem_fetch_near(struct lsmem_store *store, const struct lsmem_near_w
 	bool room = false;
 	u32 i;
 
-	mutex_lock(&store->tier.fill);
 	for (i = 0; i < want->nr; i++) {
-		struct lsmem_wanted *wanted = want->what[i];
+		struct lsmem_wanted *wanted = lsmem_wanted_of(want->part[i]);
 		u32 from = min((wanted->block - want->block) * LSMEM_BLOCK, length);
 
 		ret = lsmem_fetch_near_one(store, wanted, data + from, length - from);
@@ -1144,7 +1210,6 @@ static int lsmem_fetch_near(struct lsmem_store *store, const struct lsmem_near_w
 			worst = ret;
 		lsmem_wanted_put(wanted);
 	}
-	mutex_unlock(&store->tier.fill);
 	if (room)
 		wake_up_all(&store->plan.work);
 	return worst;

@@ -135,6 +135,18 @@ static void lsmem_misses_join(struct lsmem_misses *misses)
 	sort(misses->run, misses->runs, sizeof(*misses->run), lsmem_run_cmp, NULL);
 }
 
+/* Put into memory what the near drive has read for the call meanwhile. Returns false if there was nothing. */
+static bool lsmem_misses_end(struct lsmem_misses *misses)
+{
+	bool any = false;
+	u32 i;
+
+	for (i = 0; i < misses->nr; i++)
+		if (misses->miss[i].wanted)
+			any |= lsmem_fetch_end(misses->store, misses->miss[i].wanted);
+	return any;
+}
+
 /* Ask for the next runs, as far as there is room. */
 static void lsmem_misses_ask(struct lsmem_misses *misses)
 {
@@ -147,10 +159,12 @@ static void lsmem_misses_ask(struct lsmem_misses *misses)
 		const struct lsmem_run *run = &misses->run[misses->asked];
 		struct lsmem_miss *miss = &misses->miss[run->first];
 
-		if (lsmem_near_room(misses->store, lsmem_cold_segment(miss->word), current) == LSMEM_NEAR_LATER)
-			break;
+		while (lsmem_near_room(misses->store, lsmem_cold_segment(miss->word), current) == LSMEM_NEAR_LATER)
+			if (!lsmem_misses_end(misses))
+				goto out;
 		lsmem_fetch_together(misses->store, miss, run->nr, run->end);
 	}
+out:
 	blk_finish_plug(&plug);
 }
 
@@ -236,6 +250,6 @@ void lsmem_misses_free(struct lsmem_misses *misses)
 		return;
 	for (i = 0; i < misses->nr; i++)
 		if (misses->miss[i].wanted)
-			lsmem_fetch_leave(misses->miss[i].wanted);
+			lsmem_fetch_leave(misses->store, misses->miss[i].wanted);
 	kfree(misses);
 }

@@ -15,10 +15,18 @@
  * finds all busy asks the daemon, whose own reads are bounded, so that a group commit has the drive.  One thread
  * has LSMEM_NEAR_EACH of them at most, so that a vector call of many objects leaves some to other calls.
  *
+ * A worker for each read would cost two switches of threads, more than all else: so the thread that waits for an
+ * object of a read carries out its end, whichever is there first.  The drive's interrupt only says that it has ended.
+ * From then on the read is the waiters', until one claims it, or the thread that has asked waits no more: that leaves it
+ * to a worker.  So does the watch, LSMEM_NEAR_LATE_MS after the read has begun: the thread may be held up, by a page fault
+ * of its own memory, for as long as its user likes.  And so does a thread that would have to wait for tier.fill, since
+ * that wait could not be bounded.
+ *
  * A read holds the drive, and the memory of the store, until it has ended, however late.  No task waits so long:
  * of one that takes LSMEM_NEAR_LATE_MS, the daemon gets the request, too.  The drive holds the module.
  *
- * Locks: nears.lock, in no other, with fetches.lock inside.
+ * Locks: tier.fill; nears.lock, with fetches.lock inside; nears.ends, with locks of wait queues inside.  The last orders
+ * what the drive has written, and all else of the read, before the claim.
  */
 #include <linux/bio.h>
 #include <linux/blkdev.h>
@@ -57,11 +65,13 @@ struct lsmem_near_frame {
  * @store: while it is under way, with a reference
  * @want: what it is for; @want.nr is 0 if it is not under way
  * @begun: when, jiffies
- * @late: @want.late was called
+ * @late: it has been under way for long; nears.lock
+ * @left: a worker carries out its end, none of @want.part knows it; nears.ends, as @ended
+ * @ended: the drive has ended it
  * @pages: its memory
  * @bio: the request
  * @vec: of @bio
- * @work: what is done when it has ended
+ * @work: carries out its end, if it was @left
  */
 struct lsmem_near_one {
 	struct list_head node;
@@ -70,6 +80,8 @@ struct lsmem_near_one {
 	struct lsmem_near_want want;
 	unsigned long begun;
 	bool late;
+	bool left;
+	bool ended;
 	struct page *pages;
 	struct bio *bio;
 	struct bio_vec vec;
@@ -85,6 +97,7 @@ struct lsmem_near_one {
  * @watched: @watch is to run, and has a reference to @store, too
  * @idle: reads that are not under way
  * @ones: all of them
+ * @gone: frees it, if that is no matter of the thread that gives back the last reference
  * @nr: elements of @frames
  * @frames: by index of the segment
  */
@@ -96,6 +109,7 @@ struct lsmem_near_drive {
 	bool watched;
 	struct list_head idle;
 	struct lsmem_near_one ones[LSMEM_NEAR_READS];
+	struct work_struct gone;
 	u32 nr;
 	struct lsmem_near_frame frames[];
 };
@@ -119,10 +133,60 @@ static void lsmem_near_free(struct kref *refs)
 	module_put(THIS_MODULE);
 }
 
+static void lsmem_near_gone(struct work_struct *work)
+{
+	struct lsmem_near_drive *drive = container_of(work, struct lsmem_near_drive, gone);
+
+	lsmem_near_free(&drive->refs);
+}
+
+static void lsmem_near_free_later(struct kref *refs)
+{
+	queue_work(lsmem_near_threads, &container_of(refs, struct lsmem_near_drive, refs)->gone);
+}
+
 static void lsmem_near_put(struct lsmem_near_drive *drive)
 {
 	if (drive)
 		kref_put(&drive->refs, lsmem_near_free);
+}
+
+/* No thread that waits for a part carries out the end from here on: the caller does, or a worker. */
+static void lsmem_near_claim(struct lsmem_near_one *one)
+{
+	u32 i;
+
+	lockdep_assert_held(&one->store->nears.ends);
+	for (i = 0; i < one->want.nr; i++) {
+		WRITE_ONCE(one->want.part[i]->read, NULL);
+		WRITE_ONCE(one->want.part[i]->ended, false);
+	}
+}
+
+/* A read becomes a worker's, unless it is already, or is claimed. Returns true if it is to be queued: it has ended. */
+static bool lsmem_near_give(struct lsmem_near_one *one)
+{
+	lockdep_assert_held(&one->store->nears.ends);
+	one->left = true;
+	lsmem_near_claim(one);
+	return one->ended;
+}
+
+/* A read takes long. Returns true if its request is to be the daemon's, too: the drive has not ended it. */
+static bool lsmem_near_overdue(struct lsmem_store *store, struct lsmem_near_one *one)
+{
+	bool queue = false, ended;
+	unsigned long flags;
+
+	lockdep_assert_held(&store->nears.lock);
+	spin_lock_irqsave(&store->nears.ends, flags);
+	ended = one->ended;
+	if (READ_ONCE(one->want.part[0]->read) == one)
+		queue = lsmem_near_give(one);
+	spin_unlock_irqrestore(&store->nears.ends, flags);
+	if (queue)
+		queue_work(lsmem_near_threads, &one->work);
+	return !ended;
 }
 
 /* Late reads are the daemon's, too. Runs as long as reads are under way. */
@@ -140,8 +204,9 @@ static void lsmem_near_watch(struct work_struct *work)
 		if (!one->want.nr || one->late)
 			continue;
 		one->late = time_after_eq(jiffies, one->begun + msecs_to_jiffies(LSMEM_NEAR_LATE_MS));
-		for (j = 0; one->late && j < one->want.nr; j++)
-			one->want.late(store, one->want.what[j]);
+		if (one->late && lsmem_near_overdue(store, one))
+			for (j = 0; j < one->want.nr; j++)
+				one->want.late(store, one->want.part[j]);
 		any |= !one->late;
 	}
 	drive->watched = any;
@@ -154,9 +219,9 @@ static void lsmem_near_watch(struct work_struct *work)
 	lsmem_near_put(drive);
 }
 
-static void lsmem_near_work(struct work_struct *work)
+/* Carry out the end of a read that the caller has claimed, and gives back its references after that. tier.fill held. */
+static void lsmem_near_finish(struct lsmem_near_one *one)
 {
-	struct lsmem_near_one *one = container_of(work, struct lsmem_near_one, work);
 	u32 length = one->bio->bi_status ? 0 : lsmem_block_round(one->want.bytes);
 	const struct lsmem_near_want want = one->want;
 	struct lsmem_near_drive *drive = one->drive;
@@ -164,6 +229,7 @@ static void lsmem_near_work(struct work_struct *work)
 	struct lsmem_store *store = one->store;
 	int ret;
 
+	lockdep_assert_held(&store->tier.fill);
 	bio_uninit(one->bio);
 	/* Behind the cut of a sealed segment there can be whole entries that do not count. */
 	if (length)
@@ -178,15 +244,43 @@ static void lsmem_near_work(struct work_struct *work)
 		drive->frames[want.segment].id = 0;
 	list_add(&one->node, &drive->idle);
 	spin_unlock(&store->nears.lock);
+}
+
+static void lsmem_near_work(struct work_struct *work)
+{
+	struct lsmem_near_one *one = container_of(work, struct lsmem_near_one, work);
+	struct lsmem_near_drive *drive = one->drive;
+	struct lsmem_store *store = one->store;
+
+	mutex_lock(&store->tier.fill);
+	lsmem_near_finish(one);
+	mutex_unlock(&store->tier.fill);
 	put_device(&store->dev);
 	lsmem_near_put(drive);
 }
 
+/*
+ * As soon as the lock is free, another processor can have carried out the end: no member of @one is used from then on, unless
+ * it is left to a worker, which only this queues.  The lock itself is as a completion's.
+ */
 static void lsmem_near_ended(struct bio *bio)
 {
 	struct lsmem_near_one *one = bio->bi_private;
+	struct lsmem_nears *nears = &one->store->nears;
+	unsigned long flags;
+	bool left;
+	u32 i;
 
-	queue_work(lsmem_near_threads, &one->work);
+	spin_lock_irqsave(&nears->ends, flags);
+	left = one->left;
+	one->ended = true;
+	for (i = 0; !left && i < one->want.nr; i++) {
+		WRITE_ONCE(one->want.part[i]->ended, true);
+		one->want.ended(one->want.part[i]);
+	}
+	spin_unlock_irqrestore(&nears->ends, flags);
+	if (left)
+		queue_work(lsmem_near_threads, &one->work);
 }
 
 /* Returns a drive with one reference, or an ERR_PTR(). @file: its reference becomes the drive's. */
@@ -204,6 +298,7 @@ static struct lsmem_near_drive *lsmem_near_make(struct lsmem_store *store, struc
 	kref_init(&drive->refs);
 	INIT_LIST_HEAD(&drive->idle);
 	INIT_DELAYED_WORK(&drive->watch, lsmem_near_watch);
+	INIT_WORK(&drive->gone, lsmem_near_gone);
 	drive->store = store;
 	drive->file = file;
 	drive->nr = store->segments.nr;
@@ -364,10 +459,28 @@ enum lsmem_near_room lsmem_near_room(struct lsmem_store *store, u32 segment, con
 	return room;
 }
 
+/* A read is about to be under way: those that wait for its parts can learn of it. */
+static void lsmem_near_begin(struct lsmem_near_one *one)
+{
+	struct lsmem_nears *nears = &one->store->nears;
+	unsigned long flags;
+	u32 i;
+
+	spin_lock_irqsave(&nears->ends, flags);
+	one->ended = false;
+	one->left = !one->want.owner;
+	for (i = 0; !one->left && i < one->want.nr; i++)
+		WRITE_ONCE(one->want.part[i]->read, one);
+	spin_unlock_irqrestore(&nears->ends, flags);
+}
+
 /**
  * lsmem_near_read - read from the near drive, if there is one that has what is wanted
  * @store: active
  * @want: copied
+ *
+ * If it has an owner, a thread has to call lsmem_near_end() for a part of it that has ended, or lsmem_near_leave(); until
+ * one does, nothing is done for LSMEM_NEAR_LATE_MS.
  *
  * Context: may sleep; called by what can wait for a request of the drive.
  * Return: true: @want->done will be called; false: it will not.
@@ -390,7 +503,10 @@ bool lsmem_near_read(struct lsmem_store *store, const struct lsmem_near_want *wa
 		one->want = *want;
 		one->begun = jiffies;
 		one->late = false;
+		one->store = store;
+		get_device(&store->dev);
 		kref_get(&drive->refs);
+		lsmem_near_begin(one);
 		offset = drive->frames[want->segment].offset;
 		watch = !drive->watched;
 		drive->watched = true;
@@ -403,8 +519,6 @@ bool lsmem_near_read(struct lsmem_store *store, const struct lsmem_near_want *wa
 		get_device(&store->dev);
 		queue_delayed_work(lsmem_near_threads, &drive->watch, msecs_to_jiffies(LSMEM_NEAR_LATE_MS));
 	}
-	get_device(&store->dev);
-	one->store = store;
 	bio_init(one->bio, I_BDEV(drive->file->f_mapping->host), &one->vec, 1, REQ_OP_READ | REQ_SYNC);
 	one->bio->bi_iter.bi_sector = (offset + (u64)want->block * LSMEM_BLOCK) >> SECTOR_SHIFT;
 	__bio_add_page(one->bio, one->pages, lsmem_block_round(want->bytes), 0);
@@ -416,12 +530,78 @@ bool lsmem_near_read(struct lsmem_store *store, const struct lsmem_near_want *wa
 }
 
 /**
+ * lsmem_near_end - carry out the end of the read of a part, if the drive has ended it
+ * @store: active
+ * @part: of it; the caller keeps it
+ *
+ * Does nothing if that has been done meanwhile; if tier.fill is held, a worker is to do it.
+ *
+ * Context: may sleep.
+ */
+void lsmem_near_end(struct lsmem_store *store, struct lsmem_near_part *part)
+{
+	struct lsmem_near_drive *drive = NULL;
+	struct lsmem_near_one *one;
+	unsigned long flags;
+
+	if (!mutex_trylock(&store->tier.fill)) {
+		lsmem_near_leave(store, part);
+		return;
+	}
+	spin_lock_irqsave(&store->nears.ends, flags);
+	one = part->read;
+	if (one && one->ended)
+		lsmem_near_claim(one);
+	else
+		one = NULL;
+	spin_unlock_irqrestore(&store->nears.ends, flags);
+	if (one) {
+		drive = one->drive;
+		lsmem_count(store, near_waited, 1);
+		lsmem_near_finish(one);
+	}
+	mutex_unlock(&store->tier.fill);
+	if (!drive)
+		return;
+	put_device(&store->dev);
+	/* The last close of a drive writes its pages, and can take as long as the drive likes. */
+	kref_put(&drive->refs, lsmem_near_free_later);
+}
+
+/**
+ * lsmem_near_leave - leave the end of the read of a part to a worker
+ * @store: active
+ * @part: of it, or of none that is under way; the caller keeps it
+ *
+ * Threads that wait for a part go on to wait, for what it is for.
+ *
+ * Context: does not sleep.
+ */
+void lsmem_near_leave(struct lsmem_store *store, struct lsmem_near_part *part)
+{
+	struct lsmem_near_one *one;
+	unsigned long flags;
+	bool queue = false;
+
+	if (!READ_ONCE(part->read))	/* a thread sees what it has begun itself; of others' reads this is a hint */
+		return;
+	spin_lock_irqsave(&store->nears.ends, flags);
+	one = part->read;
+	if (one)
+		queue = lsmem_near_give(one);
+	spin_unlock_irqrestore(&store->nears.ends, flags);
+	if (queue)
+		queue_work(lsmem_near_threads, &one->work);
+}
+
+/**
  * lsmem_near_prepare - prepare a store without a near drive
  * @store: the store
  */
 void lsmem_near_prepare(struct lsmem_store *store)
 {
 	spin_lock_init(&store->nears.lock);
+	spin_lock_init(&store->nears.ends);
 }
 
 /**

@@ -523,6 +523,7 @@ LSMEM_ATTR(evicted_bytes, "%llu", lsmem_sum(store).evicted_bytes);
 LSMEM_ATTR(fetches, "%llu", lsmem_sum(store).fetches);
 LSMEM_ATTR(fetches_near, "%llu", lsmem_sum(store).fetches_near);
 LSMEM_ATTR(near_reads, "%llu", lsmem_sum(store).near_reads);
+LSMEM_ATTR(near_waited, "%llu", lsmem_sum(store).near_waited);
 LSMEM_ATTR(fetches_through, "%llu", lsmem_sum(store).fetches_through);
 LSMEM_ATTR(fetches_ahead, "%llu", lsmem_sum(store).fetches_ahead);
 LSMEM_ATTR(fetched_bytes, "%llu", lsmem_sum(store).fetched_bytes);
@@ -550,6 +551,7 @@ static struct attribute *lsmem_tier_attrs[] = {
 	&dev_attr_fetches.attr,
 	&dev_attr_fetches_near.attr,
 	&dev_attr_near_reads.attr,
+	&dev_attr_near_waited.attr,
 	&dev_attr_fetches_through.attr,
 	&dev_attr_fetches_ahead.attr,
 	&dev_attr_fetched_bytes.attr,

@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -1152,6 +1154,7 @@ TEST_F_TIMEOUT(tier, near, SECONDS)
 	tier_print(&self->store);
 	printf("# %lld of %lld fetches were near\n", near, tier_attribute(&self->store, "fetches"));
 	EXPECT_LT(tier_attribute(&self->store, "fetches") / 2, near);
+	EXPECT_LT(tier_attribute(&self->store, "near_reads") / 2, tier_attribute(&self->store, "near_waited"));
 
 	/* What is damaged, or another's, comes from the daemon. */
 	ASSERT_LT(0, near_place(self, drive, 1, 0));
@@ -1253,6 +1256,44 @@ TEST_F_TIMEOUT(tier, near_sealed, SECONDS)
 	free(places);
 }
 
+static bool dm_there(void)
+{
+	int fd = open("/dev/mapper/control", O_RDWR | O_CLOEXEC);	/* the file can be there without the device mapper */
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	return !system("set -- /dev/drive/*; [ -b $1 ]");
+}
+
+/* A device on the drive that can be suspended. Returns its descriptor, or -1. */
+static int dm_make(const char *name, int flags)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), "set -- /dev/drive/*; dmsetup create %s --table \"0 $(blockdev --getsz $1) linear $1 0\"",
+		 name);
+	if (system(text) || system("dmsetup mknodes"))
+		return -1;
+	snprintf(text, sizeof(text), "/dev/mapper/%s", name);
+	return open(text, O_RDWR | O_CLOEXEC | flags);
+}
+
+/* The drive answers again: reads are near. Then it is given back. Returns 0, or a line. */
+static int near_resume(struct _test_data_tier *self, int fd)
+{
+	if (system("dmsetup resume near"))
+		return __LINE__;
+	if (read_cold(self, false) <= 0)
+		return __LINE__;
+	if (tier_attribute(&self->store, "fetch_failures"))
+		return __LINE__;
+	if (near_tell(self, 0, 0, -1))
+		return __LINE__;
+	close(fd);
+	return system("dmsetup remove --retry near") ? __LINE__ : 0;
+}
+
 /* A drive that does not answer: the daemon gets the requests. */
 TEST_F_TIMEOUT(tier, near_late, SECONDS)
 {
@@ -1260,12 +1301,10 @@ TEST_F_TIMEOUT(tier, near_late, SECONDS)
 	uint64_t begin;
 	int fd;
 
-	if (access("/dev/mapper/control", F_OK) || system("[ -b /dev/drive/* ]"))
+	if (!dm_there())
 		SKIP(return, "no drive in /dev/drive, or no device mapper");
 	ASSERT_EQ(0, fill(self, 80));
-	ASSERT_EQ(0, system("set -- /dev/drive/*; dmsetup create near --table \"0 $(blockdev --getsz $1) linear $1 0\""));
-	ASSERT_EQ(0, system("dmsetup mknodes near"));
-	fd = open("/dev/mapper/near", O_RDWR | O_DIRECT | O_CLOEXEC);	/* with pages cached, the close takes long */
+	fd = dm_make("near", O_DIRECT);		/* with pages cached, the close takes long */
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, near_tell(self, 0, 0, fd));
 	ASSERT_LT(0, near_place(self, fd, 0, 0));
@@ -1275,12 +1314,7 @@ TEST_F_TIMEOUT(tier, near_late, SECONDS)
 		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
 	EXPECT_GT(10000u, now_ms() - begin);
 	EXPECT_EQ(0, tier_attribute(&self->store, "fetches_near"));
-	ASSERT_EQ(0, system("dmsetup resume near"));
-	EXPECT_LT(0, read_cold(self, false));
-	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
-	ASSERT_EQ(0, near_tell(self, 0, 0, -1));
-	close(fd);
-	EXPECT_EQ(0, system("dmsetup remove --retry near"));
+	EXPECT_EQ(0, near_resume(self, fd));
 }
 
 /* ---- Near reads of several objects ----------------------------------------- */
@@ -1412,12 +1446,10 @@ TEST_F_TIMEOUT(tier, near_share, SECONDS)
 	uint64_t begin;
 	int fd;
 
-	if (access("/dev/mapper/control", F_OK) || system("[ -b /dev/drive/* ]"))
+	if (!dm_there())
 		SKIP(return, "no drive in /dev/drive, or no device mapper");
 	ASSERT_EQ(0, fill_groups(self));
-	ASSERT_EQ(0, system("set -- /dev/drive/*; dmsetup create near --table \"0 $(blockdev --getsz $1) linear $1 0\""));
-	ASSERT_EQ(0, system("dmsetup mknodes near"));
-	fd = open("/dev/mapper/near", O_RDWR | O_DIRECT | O_CLOEXEC);	/* with pages cached, the close takes long */
+	fd = dm_make("near", O_DIRECT);		/* with pages cached, the close takes long */
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, near_tell(self, 0, 0, fd));
 	ASSERT_LT(0, near_place(self, fd, 0, 0));
@@ -1437,12 +1469,161 @@ TEST_F_TIMEOUT(tier, near_share, SECONDS)
 	EXPECT_EQ(READS, tier_attribute(&self->store, "near_reads"));
 	EXPECT_GT(10000u, now_ms() - begin);
 	EXPECT_EQ(0, tier_attribute(&self->store, "fetches_near"));
+	EXPECT_EQ(0, near_resume(self, fd));
+}
+
+/* Wait until so many objects more have come from the near drive. */
+static bool near_come(const struct _test_data_tier *self, long long nr)
+{
+	uint64_t end = now_ms() + test_limit(5000);
+
+	while (tier_attribute(&self->store, "fetches_near") < nr && now_ms() < end)
+		usleep(200);
+	return tier_attribute(&self->store, "fetches_near") >= nr;
+}
+
+/*
+ * A call that does not wait leaves what it has asked for to a worker, at once; so does one that is killed.  The best of some
+ * tries counts: what is not left is taken over only when it is late, after 100 ms.
+ */
+TEST_F_TIMEOUT(tier, near_left, SECONDS)
+{
+	enum { TRIES = 12, SOON_MS = 60 };
+	uint32_t ids[TRIES], next, i, best = UINT32_MAX;
+	uint64_t begin;
+	struct lsmem_op op;
+	pid_t child;
+	int fd;
+
+	if (!dm_there())
+		SKIP(return, "no drive in /dev/drive, or no device mapper");
+	ASSERT_EQ(0, fill_groups(self));
+	fd = dm_make("near", O_DIRECT);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, near_tell(self, 0, 0, fd));
+	ASSERT_LT(0, near_place(self, fd, 0, 0));
+	next = choose_cold(self, 0, TRIES, 1, ids);
+	ASSERT_LT(0, next);
+	for (i = 0; i < TRIES - 1; i++) {
+		op = lsm_op_read(self->objects[ids[i]].handle, self->bytes, SMALL_BYTES, 0);
+		op.flags = LSMEM_OPF_NOWAIT;
+		begin = now_ms();
+		ASSERT_EQ(0, lsm_vector(self->store.lsm, &op, 1, 0, NULL));
+		if (!op.result)		/* it was there at once */
+			continue;
+		ASSERT_EQ(-EAGAIN, op.result);
+		ASSERT_TRUE(near_come(self, i + 1));
+		if (now_ms() - begin < best)
+			best = now_ms() - begin;
+	}
+	printf("# left: there after %u ms at best\n", best);
+	EXPECT_GT(SOON_MS, best);
+
+	/* Killed while it waits. */
+	ASSERT_EQ(0, system("dmsetup suspend --noflush near"));
+	child = fork();
+	if (!child) {
+		check(self->store.lsm, &self->objects[ids[i]], ids[i], self->bytes);
+		_exit(0);
+	}
+	while (tier_attribute(&self->store, "near_reads") < TRIES && now_ms() < begin + SECONDS * 500)
+		usleep(200);
+	ASSERT_EQ(0, kill(child, SIGKILL));
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
 	ASSERT_EQ(0, system("dmsetup resume near"));
-	EXPECT_LT(0, read_cold(self, false));
-	EXPECT_EQ(0, tier_attribute(&self->store, "fetch_failures"));
-	ASSERT_EQ(0, near_tell(self, 0, 0, -1));
-	close(fd);
-	EXPECT_EQ(0, system("dmsetup remove --retry near"));
+	EXPECT_EQ(0, check(self->store.lsm, &self->objects[ids[i]], ids[i], self->bytes));
+	EXPECT_EQ(0, near_resume(self, fd));
+}
+
+struct stuck {
+	struct _test_data_tier *tier;
+	pthread_t thread;
+	uint32_t ids[TOGETHER];
+	uint32_t nr;
+	uint32_t hot;
+	uint8_t *mapped;		/* a store to it waits */
+	uint32_t right;
+};
+
+static void *stuck_main(void *argument)
+{
+	struct stuck *stuck = argument;
+	const struct object *objects = stuck->tier->objects;
+	static uint8_t bytes[TOGETHER][SMALL_BYTES];
+	struct lsmem_op ops[TOGETHER + 1];
+	uint32_t i;
+
+	ops[0] = lsm_op_read(objects[stuck->hot].handle, stuck->mapped, SMALL_BYTES, 0);
+	for (i = 0; i < stuck->nr; i++)
+		ops[i + 1] = lsm_op_read(objects[stuck->ids[i]].handle, bytes[i], SMALL_BYTES, 0);
+	if (lsm_vector(stuck->tier->store.lsm, ops, stuck->nr + 1, 0, NULL))
+		return NULL;
+	for (i = 0; i < stuck->nr; i++)
+		stuck->right += !ops[i + 1].result &&
+				content_is(bytes[i], SMALL_BYTES, stuck->ids[i], objects[stuck->ids[i]].serial);
+	return NULL;
+}
+
+/*
+ * A thread has asked for objects, and is held up by a page fault, for as long as its user likes.  Another thread that wants
+ * one does not wait for it; and when the reads are late, a worker takes them over.
+ */
+TEST_F_TIMEOUT(tier, near_stuck, SECONDS)
+{
+	enum { GROUPS = 6, ROUNDS = 4 };
+	struct stuck stuck = { .tier = self, .nr = GROUPS };
+	uint32_t next = 0, i, round;
+	long long near, waited = 0, reads;
+	uint64_t end;
+	int fd, hung;
+
+	if (!dm_there())
+		SKIP(return, "no drive in /dev/drive, or no device mapper");
+	ASSERT_EQ(0, fill_groups(self));
+	fd = dm_make("near", O_DIRECT);
+	hung = dm_make("hung", 0);
+	ASSERT_LE(0, fd);
+	ASSERT_LE(0, hung);
+	ASSERT_EQ(0, near_tell(self, 0, 0, fd));
+	ASSERT_LT(0, near_place(self, fd, 0, 0));
+	ASSERT_EQ(0, put_length(self->store.lsm, &self->objects[self->nr], self->nr, self->bytes, SMALL_BYTES));
+	stuck.hot = self->nr;
+	for (round = 0; round < ROUNDS && (round < 2 || !waited); round++) {
+		bool alone = !round;	/* no other thread wants the objects */
+
+		next = choose_cold(self, next, GROUPS, 1, stuck.ids);
+		ASSERT_LT(0, next);
+		stuck.right = 0;
+		stuck.mapped = mmap(NULL, LSMEM_BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, hung, 0);
+		ASSERT_NE(MAP_FAILED, stuck.mapped);
+		ASSERT_EQ(0, posix_fadvise(hung, 0, 0, POSIX_FADV_DONTNEED));
+		ASSERT_EQ(0, system("dmsetup suspend --noflush hung"));
+		near = tier_attribute(&self->store, "fetches_near");
+		reads = tier_attribute(&self->store, "near_reads");
+		waited = tier_attribute(&self->store, "near_waited");
+		EXPECT_EQ(0, pthread_create(&stuck.thread, NULL, stuck_main, &stuck));
+		if (alone) {
+			EXPECT_TRUE(near_come(self, near + GROUPS));
+		} else {
+			end = now_ms() + test_limit(5000);
+			while (tier_attribute(&self->store, "near_reads") < reads + GROUPS && now_ms() < end)
+				usleep(100);
+			for (i = GROUPS; i-- > 0;)
+				EXPECT_EQ(0, check(self->store.lsm, &self->objects[stuck.ids[i]], stuck.ids[i], self->bytes));
+		}
+		waited = tier_attribute(&self->store, "near_waited") - waited;
+		printf("# stuck, round %u: %lld of %lld reads ended by a thread that waits\n", round, waited,
+		       tier_attribute(&self->store, "near_reads") - reads);
+		EXPECT_EQ(near + GROUPS, tier_attribute(&self->store, "fetches_near"));
+		EXPECT_EQ(0, system("dmsetup resume hung"));
+		pthread_join(stuck.thread, NULL);
+		EXPECT_EQ(GROUPS, stuck.right);
+		munmap(stuck.mapped, LSMEM_BLOCK);
+	}
+	EXPECT_LT(0, waited);
+	close(hung);
+	EXPECT_EQ(0, system("dmsetup remove --retry hung"));
+	EXPECT_EQ(0, near_resume(self, fd));
 }
 
 /* Each object of a call that no backup has whole is one failure, and fails no other. */
