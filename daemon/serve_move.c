@@ -328,7 +328,6 @@ static void tell_change(struct serve_move *m, enum source_state from)
 	uint64_t ms;
 
 	if (from == SOURCE_SERVES) {
-		m->frozen_ns = clock_now_ns();
 		m->told = false;
 		set_status(m, "moving", "Moving");
 		log_notice("%s: host %s moves it to itself: its clients wait", name, host);
@@ -392,6 +391,8 @@ bool serve_move(struct serve *s)
 	if (!m)
 		return false;
 	from = m->source.state;
+	if (from == SOURCE_SERVES)
+		m->frozen_ns = clock_now_ns();	/* if it is now that they are */
 	m->came = false;
 	move_listen_run(&m->listener);
 	tell_owner(m);
