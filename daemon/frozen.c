@@ -118,9 +118,20 @@ int frozen_claim(struct lsmemd *d, const struct cluster_taken *taken)
 	return ret < 0 ? -EREMCHG : 0;
 }
 
+/* Does this daemon keep the store for the host that took it next? Then it stays attached. Return: false: it does not. */
+static bool keep(struct lsmemd *d, struct kernel *kernel)
+{
+	if (!d->config.move.listen_line || d->options.again || d->options.format ||
+	    cluster_frozen(&d->cluster.taken, kernel->term) != CLUSTER_FOLLOWED)
+		return false;
+	d->kernel = *kernel;
+	d->keeps = true;
+	return true;
+}
+
 /**
  * frozen_lost - another host owns the store: keep the frozen one in the kernel for it, or drop it
- * @d: the daemon; its claim has failed
+ * @d: the daemon; its claim has failed. out: @keeps: with [move], serve_kept() is to give that host keys; @kernel is attached
  *
  * Logs what is done.
  */
@@ -138,7 +149,8 @@ void frozen_lost(struct lsmemd *d)
 	}
 	log_notice("%s: was frozen in term %" PRIu64 ", and %s: stays frozen, that host may read its memory", kernel.name,
 		   kernel.term, taker(taken, why));
-	kernel_detach(&kernel);
+	if (!keep(d, &kernel))
+		kernel_detach(&kernel);
 }
 
 /**

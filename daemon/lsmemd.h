@@ -118,6 +118,7 @@ enum open_mode {
  * @newest: the store in the kernel is frozen, and etcd says that no other host took it (frozen.c)
  * @created: this start has created the store, and the store holds nothing yet: if the start fails,
  *	it destroys the store
+ * @keeps: the store in the kernel is frozen and another host's, which may read its memory (frozen.c)
  * @moved: another host has the store, and needs nothing of it here: the end destroys it
  * @recovery_ns: when the recovery began, by clock_now_ns()
  * @unconnected: the only backup, on another host, was lost with its connection, and not because
@@ -148,7 +149,7 @@ struct lsmemd {
 	struct kernel kernel;
 	int control;
 	bool newest;
-	bool created, moved;
+	bool created, keeps, moved;
 	uint64_t recovery_ns;
 	bool unconnected;
 	struct core *core;
@@ -211,6 +212,7 @@ int start(struct lsmemd *d);
 int check(struct lsmemd *d);
 int prepare(void);
 int serve(struct lsmemd *d);
+int serve_kept(struct lsmemd *d);
 int serve_exports(struct lsmemd *d);
 uint64_t serve_tick_ns(void);
 void serve_scrub(struct lsmemd *d);

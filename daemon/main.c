@@ -301,7 +301,9 @@ static int run(struct lsmemd *d)
 	}
 	status = d->config.server.listen_line ? serve_exports(d) :
 		 d->options.check ? check(d) : start(d);
-	if (!status && d->core)
+	if (d->keeps && !d->signals.stop)
+		status = serve_kept(d);
+	else if (!status && d->core)
 		status = serve(d);
 	else if (status && !d->signals.stop && d->options.again && !d->unconnected)
 		d->unconnected = connection_lost(d);	/* lost again during the start */

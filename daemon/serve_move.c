@@ -34,7 +34,8 @@
 
 /**
  * struct serve_move - the source
- * @s: the steady state
+ * @d: the daemon
+ * @s: the steady state; NULL: serve_kept()
  * @source: decides
  * @listener: the connections
  * @store: what moves
@@ -59,6 +60,7 @@
  * @told: READY was told, and it is in the log
  */
 struct serve_move {
+	struct lsmemd *d;
 	struct serve *s;
 	struct source source;
 	struct move_listener listener;
@@ -93,30 +95,30 @@ static struct serve_move *of_source(const struct source *source)
 static int do_freeze(struct source *source, uint64_t *objects)
 {
 	struct serve_move *m = of_source(source);
-	int ret = kernel_freeze(&m->s->d->kernel, m->store.term, objects);
+	int ret = kernel_freeze(&m->d->kernel, m->store.term, objects);
 
 	if (ret < 0)
-		log_err("%s: cannot be frozen: %s", m->s->d->kernel.name, strerror(-ret));
+		log_err("%s: cannot be frozen: %s", m->d->kernel.name, strerror(-ret));
 	return ret;
 }
 
 static int do_thaw(struct source *source)
 {
 	struct serve_move *m = of_source(source);
-	int err = kernel_thaw(&m->s->d->kernel, m->store.term);
+	int err = kernel_thaw(&m->d->kernel, m->store.term);
 
 	if (err)
-		log_err("%s: is frozen, and cannot be thawed: %s", m->s->d->kernel.name, strerror(-err));
+		log_err("%s: is frozen, and cannot be thawed: %s", m->d->kernel.name, strerror(-err));
 	return err;
 }
 
 static int do_words(struct source *source, struct lsmem_words *words)
 {
 	struct serve_move *m = of_source(source);
-	int err = kernel_words(&m->s->d->kernel, words);
+	int err = kernel_words(&m->d->kernel, words);
 
 	if (err && err != -ENOENT)	/* the segment has been retired meanwhile */
-		log_err("%s: does not tell what is live: %s", m->s->d->kernel.name, strerror(-err));
+		log_err("%s: does not tell what is live: %s", m->d->kernel.name, strerror(-err));
 	return err;
 }
 
@@ -150,14 +152,14 @@ void serve_move_retired(struct serve *s, uint64_t segment)
 
 static bool does_hold(struct source *source)
 {
-	return cluster_holds(&of_source(source)->s->d->cluster);
+	return cluster_holds(&of_source(source)->d->cluster);
 }
 
 static bool do_consent(struct source *source, uint64_t *revision)
 {
 	struct serve_move *m = of_source(source);
 
-	if (!cluster_consent(&m->s->d->cluster, &m->consent))
+	if (!cluster_consent(&m->d->cluster, &m->consent))
 		return false;
 	*revision = (uint64_t)m->consent.revision;
 	return true;
@@ -167,7 +169,7 @@ static bool do_withdraw(struct source *source)
 {
 	struct serve_move *m = of_source(source);
 
-	return cluster_void(&m->s->d->cluster, &m->consent);
+	return cluster_void(&m->d->cluster, &m->consent);
 }
 
 static void do_look(struct source *source)
@@ -175,14 +177,14 @@ static void do_look(struct source *source)
 	struct serve_move *m = of_source(source);
 
 	m->looking = true;
-	cluster_look(&m->s->d->cluster);
+	cluster_look(&m->d->cluster);
 }
 
 static void tell_owner(struct serve_move *m)
 {
 	struct cluster_taken taken;
 
-	if (!m->looking || !cluster_looked(&m->s->d->cluster, &taken))
+	if (!m->looking || !cluster_looked(&m->d->cluster, &taken))
 		return;
 	m->looking = false;
 	if (taken.term > m->store.term)
@@ -194,7 +196,7 @@ static void tell_owner(struct serve_move *m)
 
 static void read_next(struct serve_move *m)
 {
-	struct lsmemd *d = m->s->d;
+	struct lsmemd *d = m->d;
 	struct directory *directory = &m->directory;
 	struct backup *backup = &d->backups[d->slots[directory->backup]];
 	uint32_t left = directory->length - m->at, most = backup->limits.io_bytes & ~(LSMEM_BLOCK - 1);
@@ -256,7 +258,7 @@ static void tell_directory_read(struct serve_move *m)
 /* Lose a backup that has not answered for its timeout, as serve_lose_slow() does. */
 static void lose_slow(struct serve_move *m, uint64_t now)
 {
-	struct lsmemd *d = m->s->d;
+	struct lsmemd *d = m->d;
 	uint32_t index = m->directory.backup, slot = d->slots[index];
 	unsigned int timeout;
 
@@ -315,18 +317,17 @@ static const struct source_user source_user = {
 
 static void set_status(struct serve_move *m, const char *state, const char *text)
 {
-	m->s->d->status.state = state;
+	m->d->status.state = state;
 	notify_send("STATUS=%s", text);
 }
 
 /* Log that the source has come from one state to another one. */
 static void tell_change(struct serve_move *m, enum source_state from)
 {
-	const char *name = m->s->d->kernel.name, *host = m->source.moves.host;
+	const char *name = m->d->kernel.name, *host = m->source.moves.host;
 	uint64_t ms;
 
 	if (from == SOURCE_SERVES) {
-		m->frozen_ns = clock_now_ns();
 		m->told = false;
 		set_status(m, "moving", "Moving");
 		log_notice("%s: host %s moves it to itself: its clients wait", name, host);
@@ -390,6 +391,8 @@ bool serve_move(struct serve *s)
 	if (!m)
 		return false;
 	from = m->source.state;
+	if (from == SOURCE_SERVES)
+		m->frozen_ns = clock_now_ns();	/* if it is now that they are */
 	m->came = false;
 	move_listen_run(&m->listener);
 	tell_owner(m);
@@ -548,6 +551,36 @@ void serve_move_close(struct serve *s)
 	s->move = NULL;
 }
 
+/* What is the same with and without a core. Return: whether the store can be moved; if not, why is logged. */
+static bool offer(struct serve_move *m, struct lsmemd *d, const struct source_store *what)
+{
+	struct move_memory memory = {
+		.seglets = d->kernel.seglets,
+		.seglets_bytes = (size_t)d->kernel.nr_seglets * LSMEM_SEGLET_BYTES,
+		.table = d->kernel.table,
+		.table_bytes = d->kernel.nr_seglets * sizeof(*d->kernel.table),
+	};
+
+	m->d = d;
+	if (secret_read(d->config.move.secret, &m->key)) {
+		log_warn("%s: cannot be moved", d->kernel.name);
+		return false;
+	}
+	if (move_listen_open(&m->listener, &listener_user, &d->loop, &d->config.move.listen, &memory)) {
+		log_warn("%s: cannot be moved: no memory", d->kernel.name);
+		return false;
+	}
+	kernel_attribute(d->kernel.name, "given_name", m->store.name, sizeof(m->store.name));
+	if (!*m->store.name)
+		snprintf(m->store.name, sizeof(m->store.name), "%s", d->kernel.name);
+	memcpy(m->store.uuid, d->status.uuid, sizeof(m->store.uuid));
+	m->store.seglets = d->kernel.nr_seglets;
+	m->step.op.done = step_done;
+	source_begin(&m->source, &source_user, what, clock_now_ns());
+	move_listen_tick(&m->listener, clock_now_ns());
+	return true;
+}
+
 /**
  * serve_move_begin - let other hosts move the store, if the configuration says so
  * @s: the steady state; the store is served. out: @move
@@ -559,12 +592,6 @@ void serve_move_begin(struct serve *s)
 	struct lsmemd *d = s->d;
 	struct serve_move *m = &the_move;
 	struct source_store what = { .store = &m->store, .key = &m->key, .here = d->cluster.host };
-	struct move_memory memory = {
-		.seglets = d->kernel.seglets,
-		.seglets_bytes = (size_t)d->kernel.nr_seglets * LSMEM_SEGLET_BYTES,
-		.table = d->kernel.table,
-		.table_bytes = d->kernel.nr_seglets * sizeof(*d->kernel.table),
-	};
 	struct digest_log log;
 
 	if (!d->config.move.listen_line)
@@ -574,28 +601,104 @@ void serve_move_begin(struct serve *s)
 			 d->options.config_path, d->kernel.name);
 		return;
 	}
-	if (secret_read(d->config.move.secret, &m->key)) {
-		log_warn("%s: cannot be moved", d->kernel.name);
-		return;
-	}
 	m->directory.core = s->core;
 	m->directory.indices = format_indices(core_super(s->core, &log));
 	m->directory.bytes = memory_get(LSMEM_SEGMENT_BYTES);
 	m->directory.listings = memory_get(LISTINGS_MAX * sizeof(*m->directory.listings));
-	if (!m->directory.bytes || !m->directory.listings ||
-	    move_listen_open(&m->listener, &listener_user, &d->loop, &d->config.move.listen, &memory)) {
+	if (!m->directory.bytes || !m->directory.listings) {
 		log_warn("%s: cannot be moved: no memory", d->kernel.name);
 		return;
 	}
-	snprintf(m->store.name, sizeof(m->store.name), "%s", *d->status.name ? d->status.name : d->kernel.name);
-	memcpy(m->store.uuid, d->status.uuid, sizeof(m->store.uuid));
 	m->store.term = d->cluster.term;
 	m->store.indices = m->directory.indices;
-	m->store.seglets = d->kernel.nr_seglets;
 	m->io.done = read_done;
-	m->step.op.done = step_done;
 	m->s = s;
-	source_begin(&m->source, &source_user, &what, clock_now_ns());
-	s->move = m;
-	move_listen_tick(&m->listener, clock_now_ns());
+	if (offer(m, d, &what))
+		s->move = m;
+}
+
+/* ---- A store that a former daemon has frozen ------------------------------------------------- */
+
+static void kept_tick(struct loop_op *op, int res)
+{
+	struct serve_move *m = (struct serve_move *)((char *)op - offsetof(struct serve_move, step.op));
+	uint64_t now = clock_now_ns();
+
+	(void)res;
+	source_tick(&m->source, now);
+	move_listen_tick(&m->listener, now);
+	verbs_release();
+	notify_send("WATCHDOG=1");
+	loop_timer_start(&m->d->loop, &m->step, serve_tick_ns());
+}
+
+static int keep_on(struct serve_move *m)
+{
+	struct lsmemd *d = m->d;
+	int err = 0;
+
+	while (m->source.state == SOURCE_KEEPS && err >= 0) {
+		if (d->signals.reload) {
+			d->signals.reload = false;
+			log_warn("while memory is kept for another host nothing can change: start lsmemd again");
+		}
+		if (d->signals.stop && !m->stopped_ns) {
+			m->stopped_ns = clock_now_ns();
+			source_stop(&m->source);
+		}
+		move_listen_run(&m->listener);
+		tell_owner(m);
+		source_run(&m->source);
+		move_listen_run(&m->listener);
+		if (m->stopped_ns && source_is_over(&m->source))
+			break;
+		if (m->source.state == SOURCE_KEEPS)
+			err = loop_run(&d->loop, true);
+	}
+	if (m->source.state != SOURCE_CLOSED) {
+		log_notice("%s: stays here, frozen, until lsmemd runs again or it is destroyed (lsmemctl destroy --force %s)",
+			   d->kernel.name, d->kernel.name);
+		return err < 0 ? STATUS_ERROR : STATUS_OK;
+	}
+	log_notice("%s: host %s has the store, and needs nothing of this one: its memory is freed", d->kernel.name,
+		   m->owner);
+	strcpy(d->status.store, d->kernel.name);
+	d->moved = true;
+	return STATUS_OK;
+}
+
+/**
+ * serve_kept - keep a frozen store for the host that has it, until that host needs it no more
+ * @d: the daemon: frozen_lost() has set @keeps
+ *
+ * It is served by no daemon of this host. Its backups are closed.
+ *
+ * Return: STATUS_OK: a signal has come, or, with @moved of @d, the store is to be destroyed; STATUS_BUSY: it cannot give keys,
+ * which was logged; STATUS_ERROR: the loop has failed.
+ */
+int serve_kept(struct lsmemd *d)
+{
+	struct serve_move *m = &the_move;
+	struct source_store what = {
+		.store = &m->store, .key = &m->key, .here = d->cluster.host, .host = d->cluster.taken.host,
+	};
+	struct lsmem_super super = {
+		.kind = htole32(d->kernel.kind), .store_bytes = htole64(d->kernel.bytes),
+		.capacity = htole64(d->kernel.capacity), .max_handles = htole64(d->kernel.handles_max),
+	};
+	int status;
+
+	close_backups(d);
+	m->store.term = d->kernel.term;
+	m->store.indices = format_indices(&super);
+	if (kernel_map(&d->kernel) || cluster_watch(&d->cluster) || prepare() != STATUS_OK || !offer(m, d, &what))
+		return STATUS_BUSY;	/* as without [move] */
+	m->step.op.done = kept_tick;
+	loop_timer_start(&d->loop, &m->step, serve_tick_ns());
+	notify_send("READY=1\nSTATUS=The store is another host's; its memory is kept for it");
+	log_notice("%s: its memory is kept until host %s needs it no more", d->kernel.name, d->cluster.taken.host);
+	status = keep_on(m);
+	move_listen_close(&m->listener);
+	explicit_bzero(&m->key, sizeof(m->key));
+	return status;
 }

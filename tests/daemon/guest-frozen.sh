@@ -117,6 +117,39 @@ is "$name: stays frozen" "$(cat /sys/class/lsmem/$store/frozen)" 1
 config a "$drive" ''
 serves_it "$name"
 ok "$name: with it, thawed" since 'since term 12: thawed, term 13'
+# Its next daemon has [move]: it keeps the memory for the host that has the store. There is no RDMA here.
+name='kept'
+frozen "$name" 13
+has_it b
+(umask 077; head -c 32 /dev/urandom >"$scratch/move")
+configure "$drive" 'kind = block\nsize = 128M\nrestart = instant\n' \
+	"$(cluster a)\n[move]\nlisten = rdma://127.0.0.1\nsecret = $scratch/move\n"
+launch
+ok "$name: says so" until_true 60 since 'its memory is kept until host b needs it no more'
+kill -HUP "$daemon_pid"
+ok "$name: SIGHUP changes nothing" until_true 10 since 'nothing can change'
+stop
+is "$name: the daemon is told to end" "$status" 0
+is "$name: the memory stays" "$(cat /sys/class/lsmem/$store/frozen)" 1
+name='kept, and a third host takes it'
+mark
+launch
+ok "$name: kept by the next daemon" until_true 60 since 'its memory is kept until host b needs it no more'
+lost
+has_it c
+ok "$name: the daemon ends" until_true 30 ended "$daemon_pid"
+status=0
+wait "$daemon_pid" || status=$?
+is "$name: exit status" "$status" 0
+ok "$name: says why" since 'host c has the store, and needs nothing of this one'
+is "$name: the memory is free" "$(ls /sys/class/lsmem)" ''
+lost
+ok "$name: c gives it back" tell_etcd owner -
+config a "$drive" ''
+mark
+serves_it "$name"
+ok "$name: recovers" since recovered
+
 stop
 is 'after all that: drains' "$status" 0
 run "$ctl" destroy "$store"

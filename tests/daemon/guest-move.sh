@@ -156,29 +156,60 @@ say close "$((term + 1))"
 ok "$name: a CLOSE of another term ends the connection" hears 15 end
 gone
 ok "$name: the memory is kept" frozen 1
-target b "$secret" data "$term"
-ok "$name: keys again" hears 15 'ready 0 0 0'
-say close "$term"
-ok "$name: closed" hears 15 closed
-gone
-until_true 30 ended "$daemon_pid" || kill -KILL "$daemon_pid"
-status=0
-wait "$daemon_pid" || status=$?
-is "$name: the daemon ends" "$status" 0
-is "$name: the memory is free" "$(ls /sys/class/lsmem)" ''
-ok "$name: says so" since 'host b has the store, and needs nothing of this one'
-
-moves b
+# ends NAME: the target says CLOSE, and the source's daemon ends
+ends()
+{
+	say close "$term"
+	ok "$1: closed" hears 15 closed
+	gone
+	until_true 30 ended "$daemon_pid" || kill -KILL "$daemon_pid"
+	status=0
+	wait "$daemon_pid" || status=$?
+	is "$1: the daemon ends" "$status" 0
+	is "$1: the memory is free" "$(ls /sys/class/lsmem)" ''
+	ok "$1: says so" since 'has the store, and needs nothing of this one'
+}
+name='its next daemon'
+stop
+is "$name: the former one ends" "$status" 0
+ok "$name: the memory is kept" frozen 1
+# The host that has it is alive.
+lease_id=$(post lease/grant '{"TTL":"600"}' | sed -n 's/.*"ID":"\([0-9]*\)".*/\1/p')
+ok "$name: etcd says: b has it" \
+	tell_etcd owner "$(owner_text b "$term")" term "$term" taken "$(owner_text b "$term")"
+while post lease/keepalive "{\"ID\":\"$lease_id\"}" >"$scratch/renewed"; do sleep 0.5; done &
+renews=$!
 mark
-ok "$name: b recovers" start b
-is "$name: a later term" "$(has term)" $((term + 1))
-name='nothing is in memory'
-ready "$name"
+launch
+ok "$name: keeps the memory" until_true 60 since 'its memory is kept until host b needs it no more'
+target c "$secret" data "$term"
+ok "$name: another host gets no keys" hears 15 'refused 5'
 gone
-ok "$name: served again" until_true 30 since 'was not moved: its clients are served again'
+target b "$secret" data "$term"
+ok "$name: the owner gets keys again" hears 15 'ready 0 0 0'
+say read abcd
+ok "$name: they open the memory" hears 60 'found a b c d$'
+ends "$name"
+kill "$renews"
+wait "$renews" 2>/dev/null
+
+name='nothing is in memory'
+ok "$name: gives the store back" tell_etcd owner -
+moves a
+mark
+ok "$name: a recovers" start a
+is "$name: a later term" "$(has term)" $((term + 1))
+ready "$name"
+term=$(($(has term) + 1))
+ok "$name: etcd says: b took it, term $term" tell_etcd owner - term "$term" taken "$(owner_text b "$term")"
+say taken "$term"
+ok "$name: the source knows" until_true 15 since 'host b has the store'
+ends "$name"
+moves a
+ok "$name: a recovers" start a
 ok "$name: nothing is lost" all_there
 stop
-is "$name: b drains" "$status" 0
+is "$name: drains" "$status" 0
 run "$ctl" destroy "$store"
 etcd_kill
 grep -h 'ms after its clients\|served again, after\|moves it to itself' "$log" | sed 's/^.*lsmemb0/# lsmemb0/'
