@@ -1021,6 +1021,122 @@ static void fetch_test_place(struct kunit *test)
 	fetch_balance(test, o, 2);
 }
 
+/* A call for one listing. */
+static int fetch_place_one(struct kunit *test, struct lsmem_placement *place, u64 handle, u64 version, u32 home)
+{
+	struct lsmem_directory_entry listing = {
+		cpu_to_le64(handle), cpu_to_le64(version),
+		cpu_to_le64(lsmem_listing_make(100, LSMEM_TYPE_OBJECT, home, 0, 0)),
+	};
+
+	place->entries = (uintptr_t)fetch_room;
+	place->nr = 1;
+	KUNIT_ASSERT_EQ(test, copy_to_user(fetch_room, &listing, sizeof(listing)), 0);
+	return lsmem_load_place(test->priv, place);
+}
+
+static int fetch_place_flags(struct kunit *test, const struct lsmem_placement *place, u32 flags, u64 handle, u32 home)
+{
+	struct lsmem_placement other = *place;
+
+	other.flags = flags;
+	return fetch_place_one(test, &other, handle, 1, home);
+}
+
+static int fetch_gone(struct kunit *test, const struct lsmem_placement *place)
+{
+	struct lsmem_placement gone = *place;
+
+	gone.flags = LSMEM_PLACEMENT_GONE;
+	gone.nr = 0;
+	return lsmem_load_place(test->priv, &gone);
+}
+
+/* What was placed is taken back exactly, and only that. */
+static void fetch_test_place_back(struct kunit *test)
+{
+	struct lsmem_placement a = { .segment = 1000, .generation = 1, .sealed = 3 * LSMEM_BLOCK };
+	struct lsmem_placement b = { .segment = 1001, .generation = 1, .sealed = LSMEM_BLOCK };
+	struct compact_object o = { .handle = lsmem_handle_make(3, 5), .length = 100 };
+	const u32 back = LSMEM_PLACEMENT_BACK, size = lsmem_entry_size(100);
+	struct lsmem_store *store = test->priv;
+	u64 wrong = lsmem_handle_make(4, 5);
+
+	store->state = LSMEM_STATE_NEW;
+	KUNIT_EXPECT_EQ(test, fetch_place_flags(test, &a, back, o.handle, 0), -ENOENT);
+	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &a, o.handle, 7, LSMEM_BLOCK), 0);
+	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &a, o.handle, 8, 2 * LSMEM_BLOCK), -EINVAL);
+	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &b, o.handle, 8, 0), -EINVAL);
+	/* Another object, block, segment; what cannot be. */
+	KUNIT_EXPECT_EQ(test, fetch_place_flags(test, &a, back, wrong, LSMEM_BLOCK), -EINVAL);
+	KUNIT_EXPECT_EQ(test, fetch_place_flags(test, &a, back, o.handle, 2 * LSMEM_BLOCK), -EINVAL);
+	KUNIT_EXPECT_EQ(test, fetch_place_flags(test, &b, back, o.handle, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, fetch_place_flags(test, &a, back, o.handle, 3 * LSMEM_BLOCK), -EINVAL);
+	KUNIT_EXPECT_EQ(test, fetch_place_flags(test, &a, back | LSMEM_PLACEMENT_GONE, o.handle, LSMEM_BLOCK), -EINVAL);
+	KUNIT_EXPECT_EQ(test, fetch_place_flags(test, &a, 4, o.handle, LSMEM_BLOCK), -EINVAL);
+	KUNIT_EXPECT_EQ(test, fetch_state(test, &o), LSMEM_WORD_COLD);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), size);
+	fetch_balance(test, &o, 1);
+
+	KUNIT_EXPECT_EQ(test, fetch_place_flags(test, &a, back, o.handle, LSMEM_BLOCK), 0);
+	KUNIT_EXPECT_EQ(test, fetch_state(test, &o), LSMEM_WORD_FREE);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->live), 0);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 0);
+	fetch_balance(test, &o, 1);
+	KUNIT_EXPECT_EQ(test, fetch_place_flags(test, &a, back, o.handle, LSMEM_BLOCK), -EINVAL);
+	/* The generation that it had, or a later one, elsewhere; none that is older. */
+	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &b, lsmem_handle_make(3, 4), 9, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &b, o.handle, 8, 0), 0);
+	KUNIT_EXPECT_EQ(test, fetch_place_flags(test, &b, back, o.handle, 0), 0);
+	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &a, lsmem_handle_make(3, 6), 9, 0), 0);
+	KUNIT_EXPECT_EQ(test, percpu_counter_sum(&store->handles.used), 1);
+	fetch_balance(test, &o, 1);
+}
+
+/* Segments grow, come in any order, and go. */
+static void fetch_test_place_segments(struct kunit *test)
+{
+	struct lsmem_placement a = { .segment = 1000, .generation = 1, .sealed = LSMEM_BLOCK };
+	struct lsmem_placement b = { .segment = 990, .generation = 1, .sealed = LSMEM_BLOCK };
+	struct lsmem_load load = { .segment = 990, .generation = 1, .sealed = 2 * LSMEM_BLOCK };
+	struct lsmem_store *store = test->priv;
+	u64 handle = lsmem_handle_make(3, 5);
+
+	store->state = LSMEM_STATE_NEW;
+	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &a, handle, 7, LSMEM_BLOCK), -EINVAL);
+	a.sealed = 2 * LSMEM_BLOCK;
+	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &a, handle, 7, LSMEM_BLOCK), 0);
+	a.sealed = LSMEM_BLOCK;
+	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &a, lsmem_handle_make(4, 5), 7, 0), -EINVAL);
+	a.sealed = 2 * LSMEM_BLOCK;
+	a.generation = 2;
+	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &a, lsmem_handle_make(4, 5), 7, 0), -EINVAL);
+	a.generation = 1;
+	/* One that is older; a load does not make it, and goes on with it once. */
+	load.segment = 980;
+	KUNIT_EXPECT_EQ(test, lsmem_load(store, &load), -EINVAL);
+	load.segment = 990;
+	KUNIT_EXPECT_EQ(test, lsmem_load(store, &load), -EINVAL);
+	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &b, lsmem_handle_make(5, 5), 7, 0), 0);
+	KUNIT_EXPECT_TRUE(test, store->segments.unordered);
+	KUNIT_EXPECT_EQ(test, store->segments.next_id, 1001);
+	KUNIT_EXPECT_EQ(test, store->segments.barrier, 1001);
+	load.sealed = LSMEM_BLOCK;
+	KUNIT_EXPECT_EQ(test, lsmem_load(store, &load), 0);
+	load.sealed = 2 * LSMEM_BLOCK;
+	KUNIT_EXPECT_EQ(test, lsmem_load(store, &load), -EINVAL);
+
+	KUNIT_EXPECT_EQ(test, fetch_gone(test, &a), -EBUSY);
+	KUNIT_EXPECT_EQ(test, fetch_place_flags(test, &a, LSMEM_PLACEMENT_BACK, handle, LSMEM_BLOCK), 0);
+	a.generation = 2;
+	KUNIT_EXPECT_EQ(test, fetch_gone(test, &a), -EINVAL);
+	a.generation = 1;
+	KUNIT_EXPECT_EQ(test, fetch_gone(test, &a), 0);
+	KUNIT_EXPECT_EQ(test, fetch_gone(test, &a), -ENOENT);
+	KUNIT_EXPECT_EQ(test, store->segments.next_id, 1001);
+	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &a, handle, 7, LSMEM_BLOCK), 0);
+}
+
 static struct kunit_case fetch_cases[] = {
 	KUNIT_CASE(fetch_test_twice),
 	KUNIT_CASE(fetch_test_not_taken),
@@ -1039,6 +1155,8 @@ static struct kunit_case fetch_cases[] = {
 	KUNIT_CASE(fetch_test_blocks),
 	KUNIT_CASE(fetch_test_starved),
 	KUNIT_CASE(fetch_test_place),
+	KUNIT_CASE(fetch_test_place_back),
+	KUNIT_CASE(fetch_test_place_segments),
 	{}
 };
 
