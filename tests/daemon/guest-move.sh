@@ -138,7 +138,6 @@ name='moved'
 ready "$name"
 term=$(($(has term) + 1))
 ok "$name: etcd says: b took it, term $term" tell_etcd owner - term "$term" taken "$(owner_text b "$term")"
-mark
 say taken "$term"
 ok "$name: the source knows" until_true 15 since 'host b has the store'
 gone
@@ -212,6 +211,7 @@ stop
 is "$name: drains" "$status" 0
 run "$ctl" destroy "$store"
 etcd_kill
+ok 'the RDMA modules can go' soft_roce_end
 grep -h 'ms after its clients\|served again, after\|moves it to itself' "$log" | sed 's/^.*lsmemb0/# lsmemb0/'
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/err" "$scratch"/target.*
 tap_end
