@@ -107,8 +107,9 @@ static int recover_half_formatted(struct recover *r, bool blank, bool *half)
 
 		if (!backup->there)
 			continue;
+		/* What cannot be read is not empty. recover_read_digests() says so, and may go on without it. */
 		ret = recover_read_log(r, slot);
-		if (ret)
+		if (ret == -ECANCELED || ret == -ENOMEM)
 			return ret;
 		empty &= backup->chain && backup->map.term == 1 && backup->map.sequence == 1 &&
 			 !backup->map.nr;

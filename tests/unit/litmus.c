@@ -803,6 +803,7 @@ const struct litmus litmus[] = {
 	{ "a group at the end of a segment", litmus_group_end },
 	{ "an acknowledged group destroyed", litmus_group_lost },
 	{ "a backup is lost at each step, and comes back alone", litmus_lost_backup },
+	{ "each flush of a backup fails at a start", litmus_deaf },
 	{ "a backup is lost, and at once the power and another", litmus_shrink },
 	{ "a backup is lost, and another before all copies are made", litmus_forget },
 	{ "the power and one of three backups, at each step", litmus_quorum },

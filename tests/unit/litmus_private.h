@@ -75,6 +75,7 @@ void lit_lose(struct sim *sim, uint32_t backup);
 bool lit_tell(const struct sim_options *options, uint32_t left);
 void lit_go_on(struct sim *sim);
 struct recover *lit_newest(struct sim *sim);
+bool litmus_deaf(void);
 bool litmus_lost_backup(void);
 bool litmus_shrink(void);
 bool litmus_quorum(void);

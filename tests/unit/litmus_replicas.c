@@ -168,6 +168,48 @@ bool litmus_lost_backup(void)
 	return true;
 }
 
+static struct {
+	uint32_t drive;
+	int (*flush)(void *context, uint32_t slot);
+} deaf;
+
+static int deaf_flush(void *context, uint32_t slot)
+{
+	struct sim *sim = context;
+
+	if ((slot + sim->rotate) % sim->options.backups == deaf.drive)
+		return -EIO;
+	return deaf.flush(context, slot);
+}
+
+/* At a start each flush of one drive fails: the others are enough, and it is stale when it comes back. */
+bool litmus_deaf(void)
+{
+	bool ok = true;
+
+	for (deaf.drive = 0; deaf.drive < 3 && ok; deaf.drive++) {
+		struct sim *sim;
+
+		ok = lit_tell(&two_of_three, STEPS);
+		sim = run.sim;
+		deaf.flush = sim->env.flush;
+		sim->env.flush = deaf_flush;
+		if (ok && lit_again(sim, ALL(sim), false))
+			sim_fail(sim, "without drive %u it does not come up", deaf.drive);
+		sim->env.flush = deaf.flush;
+		if (ok && !sim->error[0]) {
+			lit_go_on(sim);
+			if (lit_again(sim, 1u << deaf.drive, false) != -ENODATA)
+				sim_fail(sim, "drive %u alone is taken for the store", deaf.drive);
+			else if (lit_start_from(sim, ALL(sim), false))
+				sim_fail(sim, "with all it does not come up");
+		}
+		ok = ok && (!sim->error[0] || lit_complain(sim, "a drive fails at a start"));
+		sim_free(sim);
+	}
+	return ok;
+}
+
 /* @backup is lost, @more requests complete, the power fails, and @other is gone for good. */
 static bool shrink_once(uint32_t left, uint32_t backup, uint32_t other, uint32_t more)
 {
