@@ -249,7 +249,7 @@ long run_clean(struct making *m)
 		is_wrong(m, 0);
 	} else if (how_of(&gene[8]) != VALID) {
 		clean.flags = 1u << gene[8].bits % 32;
-		is_wrong(m, EINVAL);
+		is_wrong(m, clean.flags == LSMEM_CLEAN_DAMAGED ? 0 : EINVAL);
 	}
 	memcpy(m->bytes, &clean, sizeof(clean));
 	return repl_call(m, LSMEM_REPL_CLEAN);
