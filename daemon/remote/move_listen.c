@@ -283,7 +283,8 @@ static void connect_new(struct move_listener *l, struct rdma_cm_id *id)
 	while (c < l->connections + MOVE_PEERS && c->listener)
 		c++;
 	if (c == l->connections + MOVE_PEERS || l->stopped) {
-		log_warn("a connection is turned away: too many connections are ending");
+		log_warn("a connection for a move is turned away: %s", l->stopped ? "the daemon ends" :
+			 "too many connections are ending");
 		(void)rdma_reject(id, NULL, 0);
 		rdma_destroy_id(id);
 		return;
