@@ -532,9 +532,6 @@ static long lsmem_vector_atomic(const struct lsmem_call *call, struct lsmem_vect
 		return -E2BIG;
 	if (!lsmem_store_active(call->store))
 		return -EAGAIN;
-	ret = lsmem_store_thawed(call->store, &run->place.deadline);
-	if (ret)
-		return ret;
 	ops = kvcalloc(vector->nr, sizeof(*ops), GFP_KERNEL_ACCOUNT);
 	if (!ops)
 		return -ENOMEM;
@@ -545,6 +542,8 @@ static long lsmem_vector_atomic(const struct lsmem_call *call, struct lsmem_vect
 		if (lsmem_vector_flags(vector, ops[i].op, ops[i].flags) & LSMEM_OPF_DURABLE)
 			run->durable = true;
 	}
+	if (!ret)
+		ret = lsmem_store_thawed(call->store, &run->place.deadline);
 	if (!ret)
 		ret = lsmem_atomic_change(call->store, ops, vector->nr, &run->place);
 	if (!ret) {
@@ -736,17 +735,12 @@ static long lsmem_ioctl_sync(void *context, void *arg)
 static long lsmem_ioctl_pages(void *context, void *arg)
 {
 	struct lsmem_call *call = context;
-	u64 deadline = 0;
-	int ret;
 
 	if (call->store->kind != LSMEM_KIND_OBJECT)
 		return -EOPNOTSUPP;
 	if (!lsmem_store_active(call->store))
 		return -EAGAIN;
-	if (call->nowait)
-		return -LSMEM_EWAIT;
-	ret = lsmem_store_thawed(call->store, &deadline);
-	return ret ?: lsmem_pages_ioctl(call->store, call->mode, arg);
+	return call->nowait ? -LSMEM_EWAIT : lsmem_pages_ioctl(call->store, call->mode, arg);
 }
 
 static long lsmem_ioctl_snapshot(void *context, void *arg)

@@ -615,15 +615,18 @@ static int lsmem_pages_get(struct lsmem_store *store, fmode_t mode, struct lsmem
  * @mode: of that descriptor
  * @pages: as struct lsmem_pages says
  *
+ * While the store is frozen, the call waits.
+ *
  * Context: sleeps.  Return: 0 or an error as struct lsmem_pages says.
  */
 long lsmem_pages_ioctl(struct lsmem_store *store, fmode_t mode, struct lsmem_pages *pages)
 {
+	u64 deadline = 0;
 	int ret, fd;
 
 	if (!lsmem_pages_there())
 		return -EOPNOTSUPP;
-	ret = lsmem_pages_check(pages, mode);
+	ret = lsmem_pages_check(pages, mode) ?: lsmem_store_thawed(store, &deadline);
 	if (ret)
 		return ret;
 	if (pages->flags & LSMEM_PAGES_REMOVE) {

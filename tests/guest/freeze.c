@@ -233,6 +233,9 @@ TEST_F(freeze, calls)
 	vector.flags = LSMEM_OPF_ATOMIC;
 	EXPECT_EQ(-EREMCHG, call(fd, LSMEM_IOC_VECTOR, &vector));
 	EXPECT_EQ(0, vector.nr);
+	EXPECT_EQ(-ECANCELED, ops[0].result);
+	ops[0].result = 0;
+	ops[1].result = 0;
 	vector.nr = 1;
 	vector.ops = (uintptr_t)&check;		/* a group that would write nothing */
 	EXPECT_EQ(-EREMCHG, call(fd, LSMEM_IOC_VECTOR, &vector));
@@ -242,6 +245,24 @@ TEST_F(freeze, calls)
 	EXPECT_EQ(0, call(fd, LSMEM_IOC_STAT, &stat));
 	EXPECT_EQ(0, call(fd, LSMEM_IOC_QUERY, &query));
 	EXPECT_EQ(1, stat.handles_used);
+	/* What is wrong in a call is told at once: no thaw makes it right. */
+	begin = now_ms();
+	pages.table = LSMEM_TABLES;
+	EXPECT_EQ(-EINVAL, call(fd, LSMEM_IOC_PAGES, &pages));
+	snapshot.flags = 1;
+	EXPECT_EQ(-EINVAL, call(fd, LSMEM_IOC_SNAPSHOT, &snapshot));
+	alloc.length = 0;
+	EXPECT_EQ(-EINVAL, call(fd, LSMEM_IOC_ALLOC, &alloc));
+	ops[1].table = 1;
+	EXPECT_EQ(-EINVAL, call(fd, LSMEM_IOC_VECTOR, &vector));
+	EXPECT_EQ(-ECANCELED, ops[0].result);
+	EXPECT_EQ(-EINVAL, ops[1].result);
+	EXPECT_GT(STALL_MS, now_ms() - begin);
+	snapshot.flags = 0;
+	ops[0].result = 0;
+	ops[1].result = 0;
+	ops[1].table = 0;
+	vector.nr = 2;
 
 	ASSERT_EQ(0, thaw(&self->follower));
 	EXPECT_EQ(0, store_attribute(&self->store, "frozen"));
