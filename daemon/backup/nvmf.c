@@ -123,6 +123,27 @@ static int find(const struct nvmf_backup *n, const struct backup_options *option
 	return err;
 }
 
+static int no_secrets(const struct backup_options *options)
+{
+	log_err("%s: this kernel cannot prove secrets to NVMe targets (it has no CONFIG_NVME_HOST_AUTH): boot one that can, as Debian's 6.12; or leave out \"key =\", if the network is yours alone",
+		options->path);
+	return -EKEYREJECTED;
+}
+
+/* Whether the kernel lists secrets among the options of a connection. Linux 6.1 does so in any case. */
+static bool lists_secrets(void)
+{
+	FILE *f = fopen("/dev/nvme-fabrics", "re");
+	char line[1024] = "";
+
+	if (!f)
+		return true;	/* connecting says what is wrong */
+	if (!fgets(line, sizeof(line), f))
+		*line = '\0';
+	fclose(f);
+	return !*line || strstr(line, "dhchap_secret");
+}
+
 static int make(struct nvmf_backup *n, const struct backup_options *options)
 {
 	nvme_host_t host = nvme_default_host(n->root);
@@ -134,6 +155,8 @@ static int make(struct nvmf_backup *n, const struct backup_options *options)
 				   n->address.host, NULL, NULL, n->address.port);
 	if (!host || !n->ctrl)
 		return -ENOMEM;
+	if (n->has_secrets && !lists_secrets())
+		return no_secrets(options);
 	nvme_host_set_dhchap_key(host, n->has_secrets ? n->secrets.host : NULL);
 	nvme_ctrl_set_dhchap_key(n->ctrl, *n->secrets.target ? n->secrets.target : NULL);
 	if (!nvmf_add_ctrl(host, n->ctrl, &config))
@@ -209,7 +232,7 @@ static int connect_nvmf(struct nvmf_backup *n, const struct backup_options *opti
 }
 
 /*
- * Check that the kernel uses the secrets: one without CONFIG_NVME_HOST_AUTH accepts and ignores
+ * Check that the kernel uses the secrets: a 6.1 without CONFIG_NVME_HOST_AUTH accepts and ignores
  * them. A kernel that uses them shows them in files of sysfs: make these private.
  */
 static int check_secrets(const struct nvmf_backup *n, const struct backup_options *options)
@@ -220,11 +243,8 @@ static int check_secrets(const struct nvmf_backup *n, const struct backup_option
 
 	for (i = 0; n->has_secrets && i < 2; i++) {
 		snprintf(path, sizeof(path), "%s/%s", nvme_ctrl_get_sysfs_dir(n->ctrl), names[i]);
-		if (!chmod(path, 0600))
-			continue;
-		log_err("%s: this kernel cannot prove secrets to NVMe targets (it has no CONFIG_NVME_HOST_AUTH): boot one that can, as Debian's 6.12; or leave out \"key =\", if the network is yours alone",
-			options->path);
-		return -EKEYREJECTED;
+		if (chmod(path, 0600))
+			return no_secrets(options);
 	}
 	return 0;
 }

@@ -36,13 +36,13 @@ def kept(needed: Iterable[Path]) -> list[Path]:
 
 
 class Uml(Guest):
-    """A guest without QEMU. It has no journal port."""
+    """A guest without QEMU. It has no journal port. @udev: with udev, which costs a second."""
 
     log = "console"
     hidden = ("/dev", "/proc", "/run", "/sys")
 
     def __init__(self, workdir: Path, *, name: str = "uml", drives: Sequence[Drive] = (),
-                 kernel_args: str = "", **options: Any) -> None:
+                 kernel_args: str = "", udev: bool = False, **options: Any) -> None:
         if build.RECIPES[name].arch != "um":
             raise TestbedError(f"{name} is no kernel for User-mode Linux")
         for drive in drives:
@@ -50,6 +50,7 @@ class Uml(Guest):
         super().__init__(workdir, drives=drives, kernel=kernel.find(name), accel="none",
                          kernel_args=kernel_args, ports=(), **options)
         self._modules = build.kernel(name).modules
+        self._udev = udev
         self._huge = name in HUGE_PAGES_FOR and HUGE_PAGES.exists() and os.geteuid() == 0
 
     def _exit_code_path(self) -> Path:
@@ -65,6 +66,7 @@ class Uml(Guest):
             "LSMEM_OWN": ",".join(OWN),
             "LSMEM_KEEP": ",".join(map(str, kept((paths.REPO, paths.cache_dir(), self.cwd)))),
             "LSMEM_LINKS": links,
+            "LSMEM_UDEV": str(int(self._udev)),
         }
         self._allow_mappings()
         argv = [*self._memory(), str(self.kernel.image), f"mem={self.mem}", f"ncpus={self.cpus}",

@@ -52,9 +52,9 @@ run "$ctl" destroy lsmem
 recovered() { sed -n 's/.*recovered \([0-9]* objects\), .*/\1/p' "$log" | tail -n 1; }
 
 # ---- Losses are named -------------------------------------------------------
-# Destroy a block in the middle of the log data of each frame.
+# Destroy a block in the middle of the log data of each frame: how many hold what is live, depends on the load.
 frames=$(od -A n -t u8 -j 80 -N 8 $other | tr -d ' ')
-for i in 0 1 2 3; do
+for i in {0..31}; do
 	dd if=/dev/zero of=/dev/mapper/shaky bs=4096 count=1 conv=notrunc,fsync status=none \
 		seek=$(((frames + i * 8388608 + 4096 + 40960) / 4096))
 done

@@ -127,6 +127,19 @@ lose_race()
 	END
 }
 
+# memory_cgroups: does the kernel have them?  /proc/cgroups does not tell of those of version 2.
+memory_cgroups()
+{
+	local root has
+	awk '$1 == "memory" && $4 == 1 { found = 1 } END { exit !found }' /proc/cgroups && return 0
+	root=$(mktemp -d)
+	mount -t cgroup2 none "$root" || return 1
+	grep -qw memory "$root/cgroup.controllers"
+	has=$?
+	umount "$root" && rmdir "$root"
+	return "$has"
+}
+
 # ---- Volatile stores --------------------------------------------------------
 
 refused "create, size too small for the kernel" 1 "128M to 1T" create --size 8M
@@ -140,7 +153,7 @@ is "its node" "$(stat -c '%U:%G %a' /dev/lsmem)" "daemon:users 640"
 is "create, JSON" "$("$lsmemctl" create --json --kind block --size 128M |
 	field "'%s %s %s %d' % (v['name'], v['kind'], v['durability'], v['size_bytes'])")" \
 	"lsmemb0 block volatile 134217728"
-if awk '$1 == "memory" && $4 == 1 { found = 1 } END { exit !found }' /proc/cgroups; then
+if memory_cgroups; then
 	charged=$("$lsmemctl" create --charge --size 128M --json)
 	is "create, charged" "$(field "v['name'], v['charged']" <<< "$charged") $(
 		cat /sys/class/lsmem/lsmem1/charged)" "lsmem1 True 1"
