@@ -12,6 +12,7 @@ static bool enter(struct target *t, enum target_state state)
 {
 	t->state = state;
 	t->since_ns = t->now_ns;
+	t->answered_ns = t->now_ns;
 	t->due = true;
 	return true;
 }
@@ -154,6 +155,8 @@ void target_gone(struct target *target, const char *why)
 {
 	uint32_t refused = target->linked ? le32toh(target->connection.session.refused.reason) : 0;
 
+	if (target->linked)
+		target->answered_ns = target->now_ns;
 	why = target->ending ? target->cut : why;
 	target->connecting = target->linked = target->ending = false;
 	target->connection.step = MOVE_OVER;
@@ -391,7 +394,8 @@ void target_tick(struct target *target, uint64_t now_ns)
 	if (target->state == TARGET_TAKES || target->state == TARGET_DROPS)
 		target->due = true;
 	else if (target->state == TARGET_SERVES)
-		target->due |= now_ns - target->gone_ns >= TARGET_ASK_S * SECOND_NS;
+		target->due |= now_ns - target->gone_ns >=
+			       (target_is_slow(target) ? TARGET_SLOW_S : TARGET_ASK_S) * SECOND_NS;
 }
 
 /**
@@ -429,4 +433,17 @@ bool target_is_over(const struct target *target)
 bool target_is_closed(const struct target *target)
 {
 	return target->state == TARGET_DONE;
+}
+
+/**
+ * target_is_slow - does the source not answer any more?
+ * @target: in any state
+ *
+ * Return: true: the store is served, there was no connection for TARGET_ASK_MOST_S, and the source is asked each TARGET_SLOW_S
+ * only. It may be gone for good.
+ */
+bool target_is_slow(const struct target *target)
+{
+	return target->state == TARGET_SERVES && !target->linked &&
+	       target->now_ns - target->answered_ns >= TARGET_ASK_MOST_S * SECOND_NS;
 }

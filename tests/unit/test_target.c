@@ -1500,6 +1500,7 @@ static bool test_kernel(void)
 static bool test_close(void)
 {
 	struct target *t = &life.b.target;
+	unsigned int seconds;
 
 	CHECK(reach(TARGET_RECOVERS));	/* not while something is needed */
 	life.b.needs = true;
@@ -1556,6 +1557,23 @@ static bool test_close(void)
 	settle();
 	CHECK(!wire.connected && t->state == TARGET_SERVES && life.a.frozen && life.b.closes == 1);
 	CHECK(is_moved() && life.b.closes == 2);
+
+	CHECK(reach(TARGET_SERVES));	/* the source has gone for long, or for good: it is asked less often */
+	cut("it was cut");
+	for (seconds = TARGET_ASK_S; seconds < TARGET_ASK_MOST_S; seconds += TARGET_ASK_S) {
+		CHECK(!target_is_slow(t));
+		pass(TARGET_ASK_S);
+		CHECK(life.b.connects);
+		connects(true);
+	}
+	pass(TARGET_ASK_S);
+	CHECK(target_is_slow(t) && !life.b.connects);
+	pass(TARGET_SLOW_S - TARGET_ASK_S - 1);
+	CHECK(!life.b.connects);
+	pass(1);
+	CHECK(life.b.connects);
+	connects(false);
+	CHECK(!target_is_slow(t) && is_moved() && life.b.closes == 2);
 
 	CHECK(reach(TARGET_SERVES));	/* the next daemon says it */
 	cut("it was cut");
