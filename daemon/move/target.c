@@ -241,7 +241,7 @@ static bool recover(struct target *t)
 		return end(t, -ECANCELED, "the daemon ends");
 	if (!t->user->holds(t))
 		return end(t, 0, "the ownership is over");
-	known_told(t->known, t->ready.term, t->ready.digest, t->ready.objects, &t->told);
+	known_told(t->known, t->digest_term, t->ready.digest, t->ready.objects, &t->told);
 	t->recovering = true;
 	t->user->recover(t, t->stale ? NULL : &t->told);
 	return false;
@@ -318,7 +318,8 @@ void target_run(struct target *target)
  * target_digest - the newest digest has been read
  * @target: @digest was called
  * @error: 0, or a negative errno: it could not be read
- * @term: of the digest
+ * @term: of the digest: that of the last recovery, which is lower than the source's if that has resumed the store since. A
+ *	recovery by a later owner has a higher one, and another sequence
  * @sequence: of the digest
  */
 void target_digest(struct target *target, int error, uint64_t term, uint64_t sequence)
@@ -326,9 +327,10 @@ void target_digest(struct target *target, int error, uint64_t term, uint64_t seq
 	target->reading = false;
 	if (target->state != TARGET_CHECKS)
 		return;
+	target->digest_term = term;
 	if (error)
 		give_up(target, error, "the newest digest cannot be read");
-	else if (term != target->ready.term || sequence != target->ready.digest)
+	else if (term > target->ready.term || sequence != target->ready.digest)
 		give_up(target, -ESTALE, "the newest digest is not the one that the source named");
 	else
 		enter(target, TARGET_TAKES);

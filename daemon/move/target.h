@@ -120,6 +120,7 @@ struct target_call {
  * @known: what was told. Made by the caller at @store, who may free it, and set it to NULL, when the state is neither of
  *	TARGET_READS .. TARGET_RECOVERS
  * @ready: what READY said
+ * @digest_term: of the newest digest, once it was read
  * @told: @known, for the recovery
  * @term: of this host's ownership; 0: it has not the store
  * @error: why it was given up, or ended, a negative errno; 0 of TARGET_ENDED: the ownership is over
@@ -152,6 +153,7 @@ struct target {
 	struct move_store store;
 	struct known *known;
 	struct move_ready ready;
+	uint64_t digest_term;
 	struct recover_told told;
 	uint64_t term;
 	int error;

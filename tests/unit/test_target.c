@@ -1428,6 +1428,13 @@ static bool test_ready(void)
 	life.quiet = life.a.volatile_ = true;
 	CHECK(go(TARGET_GIVEN_UP) && is_back(-EOPNOTSUPP) && !life.b.taken);
 
+	CHECK(reach(TARGET_CHECKS));	/* the source had resumed the store: no recovery wrote a digest of its term */
+	life.digest_term = TERM - 1;
+	CHECK(go(TARGET_RECOVERS) && t->told.term == TERM - 1 && go(TARGET_SERVES) && !t->stale && is_moved());
+	CHECK(reach(TARGET_CHECKS));	/* another owner has recovered it */
+	life.digest_term = TERM + 1;
+	CHECK(go(TARGET_GIVEN_UP) && t->error == -ESTALE && !life.b.taken);
+
 	CHECK(reach(TARGET_CHECKS));	/* a backup is lost */
 	life.digest++;
 	CHECK(go(TARGET_GIVEN_UP) && is_back(-ESTALE) && !life.b.taken);
