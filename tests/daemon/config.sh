@@ -302,6 +302,11 @@ usage 'a server is told to format' -c "$conf" --format
 printf '[backup]\npath = /dev/null\n' >"$conf"
 usage 'a file is taken over' -c "$conf" --take-over
 usage 'the only backup is missing' -c "$conf" --accept-missing
+usage 'moved without [move]' -c "$conf" --move-from host
+printf "$instant$move" >"$conf"
+usage 'moved from no host' -c "$conf" --move-from 'a b'
+usage 'moved, and taken over' -c "$conf" --move-from host --take-over
+usage 'moved, and only checked' -c "$conf" --move-from host --check
 printf '[backup]\npath = nvmf+tcp://10.0.0.1/nqn.x\n' >"$conf"
 run "$lsmemd" -c "$conf" --take-over
 is 'a namespace is taken over: exit status' "$status" 5
