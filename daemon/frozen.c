@@ -154,6 +154,42 @@ void frozen_lost(struct lsmemd *d)
 }
 
 /**
+ * frozen_drop - before a move to this host: drop what the kernel has of the store from before
+ * @d: the daemon; @status.uuid is that of the store, and @taken of its cluster was read at this start
+ *
+ * What is on no backup is not dropped, nor is a frozen store that another host may read: the one that took it next. Logs
+ * errors, and what is dropped.
+ *
+ * Return: 0, also if there is nothing; -EBUSY: it is in use; -EREMCHG: it is frozen, and may be read; or another negative errno
+ * of kernel_destroy().
+ */
+int frozen_drop(const struct lsmemd *d)
+{
+	struct kernel kernel;
+	char name[LSMEM_NAME_BYTES];
+	int err = attach(d, &kernel);
+
+	if (err < 0)
+		return err;
+	if (err) {
+		if (cluster_frozen(&d->cluster.taken, kernel.term) == CLUSTER_PASSED)
+			return drop(d, &kernel, &d->cluster.taken);
+		log_err("%s: is frozen here: the host that took it may need its memory, and lets go of it first", kernel.name);
+		kernel_detach(&kernel);
+		return -EREMCHG;
+	}
+	if (kernel_find(d->status.uuid, name))
+		return 0;
+	err = kernel_destroy(d->control, name, false);
+	if (err)
+		log_err("%s: is in memory here from before, and cannot be dropped: %s; close, unmount and destroy it", name,
+			strerror(-err));
+	else
+		log_notice("%s: was in memory here from before: dropped", name);
+	return err;
+}
+
+/**
  * frozen_check - may the store that was attached be served?
  * @d: the daemon, its store attached
  *

@@ -4,6 +4,7 @@
  *
  *	main.c		options, preparations, the end
  *	own.c		the ownership of the store in a cluster, and its backups as etcd has them
+ *	take.c		moves the store from another host to this one: the target of a migration
  *	open.c		opens the backups and holds them
  *	start.c		finds the store, and recovers, resumes or formats it
  *	store.c		creates the store in the kernel, or attaches to it
@@ -66,6 +67,7 @@ enum {
  * @status_file: --status-file, or NULL
  * @state_directory: --state-directory: the directory of the records (record.h)
  * @drain: --drain, in seconds
+ * @move_from: --move-from, or NULL
  * @verbose: number of -v
  * @check_config: --check-config
  * @check: --check
@@ -81,7 +83,7 @@ enum {
 struct options {
 	const char *config_path;
 	const char *status_file;
-	const char *state_directory;
+	const char *state_directory, *move_from;
 	unsigned int drain;
 	unsigned int verbose;
 	bool check_config, check;
@@ -165,10 +167,23 @@ int check_take_over(const struct lsmemd *d);
 int own_open(struct lsmemd *d);
 int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES]);
 void own_tell(struct lsmemd *d);
+int own_look(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES]);
+int own_consented(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES], const struct cluster_consent *consent);
 bool owned(struct lsmemd *d, const char *doing);
+
+int take_store(struct lsmemd *d);
+bool take_has(const struct lsmemd *d);
+const struct recover_told *take_told(const struct lsmemd *d);
+void take_stale(struct lsmemd *d);
+void take_served(struct lsmemd *d);
+bool take_is_open(const struct lsmemd *d);
+bool take_run(struct lsmemd *d);
+void take_tick(struct lsmemd *d, uint64_t now);
+void take_close(struct lsmemd *d);
 
 int frozen_claim(struct lsmemd *d, const struct cluster_taken *taken);
 void frozen_lost(struct lsmemd *d);
+int frozen_drop(const struct lsmemd *d);
 int frozen_check(const struct lsmemd *d);
 int frozen_thaw(struct lsmemd *d);
 

@@ -42,6 +42,7 @@ static const char usage_text[] =
 "      --accept-missing  continue without backups that are gone for good\n"
 "      --verify-first    read and verify all objects before the store is served\n"
 "      --take-over       take the backup from a daemon on another host\n"
+"      --move-from HOST  move the store from that host, as \"from\" in [move]\n"
 "      --init            first use: format blank backups, create files, and exit\n"
 "      --format          format a backup that holds a store\n"
 "      --force           with --format: whatever the backup holds\n"
@@ -59,6 +60,7 @@ enum {
 	OPT_STATUS_FILE = 256,
 	OPT_STATE_DIRECTORY,
 	OPT_DRAIN,
+	OPT_MOVE_FROM,
 	OPT_FLAGS,		/* and the offset of a bool in struct options */
 };
 
@@ -80,6 +82,7 @@ static const struct option long_options[] = {
 	{ "status-file", required_argument, NULL, OPT_STATUS_FILE },
 	{ "state-directory", required_argument, NULL, OPT_STATE_DIRECTORY },
 	{ "drain", required_argument, NULL, OPT_DRAIN },
+	{ "move-from", required_argument, NULL, OPT_MOVE_FROM },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "version", no_argument, NULL, 'V' },
 	{ "help", no_argument, NULL, 'h' },
@@ -126,6 +129,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 			if (parse_drain(optarg, &o->drain))
 				return STATUS_USAGE;
 			break;
+		case OPT_MOVE_FROM:
+			o->move_from = optarg;
+			break;
 		case 'v':
 			o->verbose++;
 			break;
@@ -150,6 +156,10 @@ static int parse_options(int argc, char **argv, struct options *o)
 	}
 	if (o->force && !o->format) {
 		log_err("--force: only with --format");
+		return STATUS_USAGE;
+	}
+	if (o->move_from && (o->check || o->check_config || o->init || o->again || o->format || o->take_over)) {
+		log_err("--move-from: not with --check, --check-config, --init, --again, --format or --take-over");
 		return STATUS_USAGE;
 	}
 	if (o->check + o->check_config + o->init + o->again +
@@ -312,6 +322,7 @@ static int run(struct lsmemd *d)
 		status = STATUS_DRAIN;
 	} else if (!status && d->signals.stop)
 		log_notice("stopped by a signal before the store was active");
+	take_close(d);
 	http_close(&d->http);
 	if (d->unconnected && !d->signals.stop) {
 		/* Without the connection no write of this daemon can reach the backup any more. */
@@ -348,6 +359,26 @@ err_loop:
 err_status:
 	status_close(&d->status);
 	return STATUS_ERROR;
+}
+
+/* --move-from stands for "from" in [move]. Return: a STATUS_*. */
+static int set_move_from(struct lsmemd *d)
+{
+	char url[PATH_MAX];
+
+	if (!d->options.move_from)
+		return STATUS_OK;
+	if (!d->config.move.secret_line) {
+		log_err("--move-from: %s has no [move], with a secret", d->options.config_path);
+		return STATUS_USAGE;
+	}
+	snprintf(url, sizeof(url), "%s%s", wire_scheme(d->options.move_from) ? "" : "rdma://", d->options.move_from);
+	if (!wire_address(url, &d->config.move.from)) {
+		log_err("--move-from %s: allowed is HOST[:PORT][/STORE], with or without rdma://", d->options.move_from);
+		return STATUS_USAGE;
+	}
+	d->config.move.from_line = 1;
+	return STATUS_OK;
 }
 
 /* Refuse options that do not fit the configuration. Return: a STATUS_*. */
@@ -396,6 +427,8 @@ int main(int argc, char **argv)
 		return STATUS_USAGE;
 	}
 	status = check_options(d);
+	if (!status)
+		status = set_move_from(d);
 	if (status || d->options.check_config)
 		return status;
 	return run(d);

@@ -314,7 +314,9 @@ static int hold_backups(struct lsmemd *d)
 	bool full;
 	int status;
 
-	if (d->options.take_over || (d->cluster.options && config_any_remote(&d->config))) {
+	if (take_has(d)) {	/* it has looked */
+		term = config_any_remote(&d->config) ? d->cluster.term : 0;
+	} else if (d->options.take_over || (d->cluster.options && config_any_remote(&d->config))) {
 		status = look_beside(d, &full, uuid);
 		if (!status && !d->signals.stop && full)
 			status = expect_store(d, uuid);

@@ -232,6 +232,51 @@ int own(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
 }
 
 /**
+ * own_look - read which host has the store, whatever daemon owns it
+ * @d: the daemon, with a cluster; out: @taken of its cluster. Owns no store
+ * @uuid: of the store
+ *
+ * Logs errors.
+ *
+ * Return: a STATUS_*; STATUS_OK also if a signal has ended the wait for etcd.
+ */
+int own_look(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES])
+{
+	char text[UUID_TEXT_BYTES];
+	struct cluster_claim claim = { .uuid = text, .look = true, .progress = claim_progress };
+
+	claiming = d;
+	uuid_text(uuid, text);
+	return claimed(cluster_claim(&d->cluster, &claim));
+}
+
+/**
+ * own_consented - take the store from an owner that consents
+ * @d: the daemon, with a cluster
+ * @uuid: of the store
+ * @consent: of the owner
+ *
+ * Repeat it, with the same @consent, until the result is not -EAGAIN: etcd may do a transaction whose answer was lost. No signal
+ * ends it, for the same reason. Logs errors.
+ *
+ * Context: may sleep for more than the length of the lease.
+ * Return: 0: this host has the store; -EAGAIN: etcd has not said so, and has not said the opposite; or another negative errno of
+ * cluster_claim(): this host has not the store, and will not get it by this consent.
+ */
+int own_consented(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES], const struct cluster_consent *consent)
+{
+	char text[UUID_TEXT_BYTES];
+	struct cluster_claim claim = { .uuid = text, .consent = consent, .found = claim_found };
+	int err;
+
+	claiming = d;
+	memcpy(d->status.uuid, uuid, sizeof(d->status.uuid));
+	uuid_text(uuid, text);
+	err = cluster_claim(&d->cluster, &claim);
+	return err == -EHOSTUNREACH ? -EAGAIN : err;
+}
+
+/**
  * owned - does this daemon still own the store?
  * @d: the daemon
  * @doing: for the message if not: what the daemon does not do any more

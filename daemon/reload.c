@@ -136,6 +136,7 @@ static const struct setting settings[] = {
 	CLUSTER(cert, options.etcd.cert),
 	CLUSTER(key, options.etcd.key),
 	VALUE("move", "listen", config, move.listen, false),
+	VALUE("move", "from", config, move.from, false),
 	VALUE("move", "secret", config, move.secret, false),
 };
 

@@ -365,6 +365,7 @@ static void tick_done(struct loop_op *op, int res)
 	if (!s->stopping)
 		reload_tick(s->d, now);
 	serve_move_tick(s, now);
+	take_tick(s->d, now);
 	if (s->watchdog_ns && now - s->watchdog_last >= s->watchdog_ns / 4) {
 		s->watchdog_last = now;
 		notify_send("WATCHDOG=1");
@@ -407,7 +408,9 @@ static void begin(struct serve *s)
 	tell(s);
 	notify_send("READY=1\nSTATUS=Serving %s, backup %s", d->kernel.name, d->where);
 	log_notice("%s: serving, backup %s", d->kernel.name, d->where);
-	serve_move_begin(s);
+	take_served(d);
+	if (!take_is_open(d))
+		serve_move_begin(s);
 }
 
 static void begin_stop(struct serve *s)
@@ -490,6 +493,7 @@ static int finish(struct serve *s)
 	}
 	s->stopping = true;	/* the loop may still run, for requests in flight */
 	serve_move_close(s);
+	take_close(d);
 	notify_send("STATUS=%s", d->status.state);
 	status_write(&d->status);
 	return status;
@@ -547,6 +551,8 @@ int serve(struct lsmemd *d)
 		} while (more && !s->error && core_state(s->core) != CORE_FAILED);
 		if (serve_move(s))
 			continue;
+		if (take_run(d) && !s->stopping)
+			serve_move_begin(s);
 		if (!s->parked && serve_watch_backups(s))
 			continue;
 		if (!s->parked && !s->unowned && !s->error && core_state(s->core) != CORE_FAILED)

@@ -238,6 +238,7 @@ static int recover(struct lsmemd *d, struct recover *r)
 		.accept_missing = d->options.accept_missing,
 		.instant = d->kernel.instant,
 		.verify = verify(d) == CONFIG_VERIFY_FIRST,
+		.told = d->kernel.instant && verify(d) != CONFIG_VERIFY_FIRST ? take_told(d) : NULL,
 	};
 	struct status *status = &d->status;
 	struct recover_result result;
@@ -255,6 +256,11 @@ static int recover(struct lsmemd *d, struct recover *r)
 	notify_send("STATUS=Recovering %s from %s", d->kernel.name, d->where);
 	memset(&result, 0, sizeof(result));
 	err = recover_run(r, &options, &result);
+	if (err == -ESTALE && options.told) {
+		take_stale(d);
+		options.told = NULL;
+		err = recover_run(r, &options, &result);
+	}
 	if (err == -ECANCELED)
 		return STATUS_OK;
 	ns = clock_now_ns() - start;
@@ -565,6 +571,9 @@ int start(struct lsmemd *d)
 	d->control = kernel_control_open();
 	if (d->control < 0)
 		return STATUS_ERROR;
+	status = take_store(d);
+	if (status || d->signals.stop)
+		return status;
 	status = wait_backups(d);
 	if (status == STATUS_ERROR && !d->signals.stop)
 		expect_missing(d);

@@ -819,7 +819,8 @@ static void release(struct cluster *c)
  *
  * Context: the main thread; may sleep for more than twice the owner's lease.
  * Return: 0; -EBUSY: another owner is alive, or the store does not become free; -ESTALE: @claim->consent
- * is void; -EHOSTUNREACH: etcd does not answer; -EBADMSG: a key has an invalid value; another error that
+ * is void; -EHOSTUNREACH: etcd does not answer, and a transaction may be done yet: the next claim with the same consent
+ * finds that out; -EBADMSG: a key has an invalid value; another error that
  * @claim->progress, @claim->found or thread_start() returned.
  */
 int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
@@ -838,7 +839,10 @@ int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim)
 	snprintf(cluster->term_key, sizeof(cluster->term_key), KEYS "%s/term", claim->uuid);
 	snprintf(cluster->taken_key, sizeof(cluster->taken_key), KEYS "%s/taken", claim->uuid);
 	snprintf(cluster->members_key, sizeof(cluster->members_key), KEYS "%s/members", claim->uuid);
-	cluster->lease = 0;	/* of a claim that failed */
+	/* A transaction of an earlier claim with this consent may have been done, or may be done yet: see take(). */
+	if (!claim->consent || memcmp(claim->consent, &cluster->tried, sizeof(cluster->tried)))
+		cluster->lease = 0;
+	cluster->tried = claim->consent ? *claim->consent : (struct cluster_consent){ .term = 0 };
 	memset(&cluster->taken, 0, sizeof(cluster->taken));
 	err = keep_trying(cluster, claim, above);
 	if (err || claim->look)

@@ -123,6 +123,7 @@ struct cluster_figures {
  * @known: etcd knew the store before, so former owners may be fenced. Otherwise the holder of its
  *	backups may be a daemon without a cluster
  * @lease: id of this daemon's lease; 0: none
+ * @tried: consent of the last claim; @term is 0: it had none
  * @revision: of the owner's key, when it was last seen to be ours; 0: not known
  * @void_wanted: the thread is to write the owner's key again, so that its revision changes
  * @look_wanted: the thread is to read which host has the store
@@ -155,6 +156,7 @@ struct cluster {
 	struct cluster_taken taken;
 	bool known;
 	int64_t lease;
+	struct cluster_consent tried;
 	atomic_int_least64_t revision;
 	atomic_bool void_wanted, look_wanted;
 	unsigned int seconds;

@@ -229,8 +229,9 @@ static int check_move(struct config_parser *p, const struct config *c, unsigned 
 {
 	unsigned int i;
 
-	if (!c->move.listen_line)
-		return config_fail(p, line, "no listen in [move]: \"listen = rdma://ADDRESS[:PORT]\" is needed");
+	if (!c->move.listen_line && !c->move.from_line)
+		return config_fail(p, line,
+				   "no listen and no from in [move]: \"listen = rdma://ADDRESS[:PORT]\", \"from = rdma://HOST[:PORT]\" or both are needed");
 	if (!c->move.secret_line)
 		return config_fail(p, line,
 				   "no secret in [move]: \"secret = FILE\" is needed, the secret of the hosts that can move the store");

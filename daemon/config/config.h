@@ -40,15 +40,16 @@ struct config_cluster {
 };
 
 /**
- * struct config_move - other hosts can move the store to themselves (Documentation/migration.rst)
- * @listen: address that the daemon listens on for them, a number
- * @secret: file of the secret that they must prove
+ * struct config_move - the store moves between hosts (Documentation/migration.rst)
+ * @listen: address that the daemon listens on for hosts that move the store to themselves, a number
+ * @from: address of a host that has the store, and from which this host moves it to itself at a start
+ * @secret: file of the secret that both hosts must prove
  */
 struct config_move {
-	struct wire_address listen;
+	struct wire_address listen, from;
 	char secret[PATH_MAX];
 	/* private: line of each key in the file; 0: the key is not there */
-	unsigned int listen_line, secret_line;
+	unsigned int listen_line, from_line, secret_line;
 };
 
 /**

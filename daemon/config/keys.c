@@ -391,6 +391,13 @@ static int set_move_listen(struct config_parser *p, struct config *c, const char
 	return 0;
 }
 
+static int set_move_from(struct config_parser *p, struct config *c, const char *value)
+{
+	if (!wire_address(value, &c->move.from))
+		return config_fail(p, p->line, "from = %s: allowed is rdma://HOST[:PORT][/STORE]", value);
+	return 0;
+}
+
 static int set_wire(struct config_parser *p, struct config *c, const char *value)
 {
 	uint32_t n;
@@ -515,6 +522,7 @@ static const struct config_key config_keys[] = {
 	KEY(cluster, cert, set_path, TO(cluster.options.etcd.cert)),
 	KEY(cluster, key, set_path, TO(cluster.options.etcd.key)),
 	KEY(move, listen, set_move_listen),
+	KEY(move, from, set_move_from),
 	KEY(move, secret, set_path, TO(move.secret)),
 	KEY(server, listen, set_server_listen),
 	KEY(server, key, set_path, TO(server.options.key)),

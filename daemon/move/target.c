@@ -12,6 +12,7 @@ static bool enter(struct target *t, enum target_state state)
 {
 	t->state = state;
 	t->since_ns = t->now_ns;
+	t->answered_ns = t->now_ns;
 	t->due = true;
 	return true;
 }
@@ -154,6 +155,8 @@ void target_gone(struct target *target, const char *why)
 {
 	uint32_t refused = target->linked ? le32toh(target->connection.session.refused.reason) : 0;
 
+	if (target->linked)
+		target->answered_ns = target->now_ns;
 	why = target->ending ? target->cut : why;
 	target->connecting = target->linked = target->ending = false;
 	target->connection.step = MOVE_OVER;
@@ -238,7 +241,7 @@ static bool recover(struct target *t)
 		return end(t, -ECANCELED, "the daemon ends");
 	if (!t->user->holds(t))
 		return end(t, 0, "the ownership is over");
-	known_told(t->known, t->ready.term, t->ready.digest, t->ready.objects, &t->told);
+	known_told(t->known, t->digest_term, t->ready.digest, t->ready.objects, &t->told);
 	t->recovering = true;
 	t->user->recover(t, t->stale ? NULL : &t->told);
 	return false;
@@ -315,7 +318,8 @@ void target_run(struct target *target)
  * target_digest - the newest digest has been read
  * @target: @digest was called
  * @error: 0, or a negative errno: it could not be read
- * @term: of the digest
+ * @term: of the digest: that of the last recovery, which is lower than the source's if that has resumed the store since. A
+ *	recovery by a later owner has a higher one, and another sequence
  * @sequence: of the digest
  */
 void target_digest(struct target *target, int error, uint64_t term, uint64_t sequence)
@@ -323,9 +327,10 @@ void target_digest(struct target *target, int error, uint64_t term, uint64_t seq
 	target->reading = false;
 	if (target->state != TARGET_CHECKS)
 		return;
+	target->digest_term = term;
 	if (error)
 		give_up(target, error, "the newest digest cannot be read");
-	else if (term != target->ready.term || sequence != target->ready.digest)
+	else if (term > target->ready.term || sequence != target->ready.digest)
 		give_up(target, -ESTALE, "the newest digest is not the one that the source named");
 	else
 		enter(target, TARGET_TAKES);
@@ -391,7 +396,8 @@ void target_tick(struct target *target, uint64_t now_ns)
 	if (target->state == TARGET_TAKES || target->state == TARGET_DROPS)
 		target->due = true;
 	else if (target->state == TARGET_SERVES)
-		target->due |= now_ns - target->gone_ns >= TARGET_ASK_S * SECOND_NS;
+		target->due |= now_ns - target->gone_ns >=
+			       (target_is_slow(target) ? TARGET_SLOW_S : TARGET_ASK_S) * SECOND_NS;
 }
 
 /**
@@ -429,4 +435,17 @@ bool target_is_over(const struct target *target)
 bool target_is_closed(const struct target *target)
 {
 	return target->state == TARGET_DONE;
+}
+
+/**
+ * target_is_slow - does the source not answer any more?
+ * @target: in any state
+ *
+ * Return: true: the store is served, there was no connection for TARGET_ASK_MOST_S, and the source is asked each TARGET_SLOW_S
+ * only. It may be gone for good.
+ */
+bool target_is_slow(const struct target *target)
+{
+	return target->state == TARGET_SERVES && !target->linked &&
+	       target->now_ns - target->answered_ns >= TARGET_ASK_MOST_S * SECOND_NS;
 }

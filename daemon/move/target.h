@@ -41,7 +41,9 @@
 #define TARGET_REACH_S	60u	/* from the MARK until the backups are reached */
 #define TARGET_CHECK_S	10u	/* until the newest digest has been read: the source waits as long */
 #define TARGET_DROP_S	10u	/* until the kernel drops what was given up */
-#define TARGET_ASK_S	5u	/* the store is served: between a connection that is gone and the next one */
+#define TARGET_ASK_S	5u	/* the store is served: between a connection that is gone and the next one .. */
+#define TARGET_ASK_MOST_S	600u	/* .. until the source has not answered for so long .. */
+#define TARGET_SLOW_S	60u	/* .. and then */
 
 enum target_state {
 	TARGET_READS,		/* connects; segments and words come, until little is left and the backups are reached */
@@ -118,6 +120,7 @@ struct target_call {
  * @known: what was told. Made by the caller at @store, who may free it, and set it to NULL, when the state is neither of
  *	TARGET_READS .. TARGET_RECOVERS
  * @ready: what READY said
+ * @digest_term: of the newest digest, once it was read
  * @told: @known, for the recovery
  * @term: of this host's ownership; 0: it has not the store
  * @error: why it was given up, or ended, a negative errno; 0 of TARGET_ENDED: the ownership is over
@@ -139,6 +142,7 @@ struct target_call {
  * @now_ns: of the last tick
  * @since_ns: since when it is in @state, or @marked
  * @gone_ns: when the last connection was gone
+ * @answered_ns: when there was a connection last; at first, since when it is in TARGET_SERVES
  */
 struct target {
 	const struct target_user *user;
@@ -149,6 +153,7 @@ struct target {
 	struct move_store store;
 	struct known *known;
 	struct move_ready ready;
+	uint64_t digest_term;
 	struct recover_told told;
 	uint64_t term;
 	int error;
@@ -157,7 +162,7 @@ struct target {
 	bool marked, complete, clear;
 	bool reading, asking, recovering, stale, closed;
 	bool due, stopping;
-	uint64_t now_ns, since_ns, gone_ns;
+	uint64_t now_ns, since_ns, gone_ns, answered_ns;
 };
 
 /**
@@ -180,5 +185,6 @@ void target_stop(struct target *target);
 void target_run(struct target *target);
 bool target_is_over(const struct target *target);
 bool target_is_closed(const struct target *target);
+bool target_is_slow(const struct target *target);
 
 #endif

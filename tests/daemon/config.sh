@@ -56,6 +56,8 @@ move="${cluster}http://10.0.0.1:2379\n[move]\nlisten = rdma://10.0.0.5\nsecret =
 good 'moves' "$instant$move"
 good 'moves of a tiered store, a port' "[store]\ncapacity = 1G\n${cluster}http://10.0.0.1:2379\n[move]\nlisten = rdma://[::]:7472\nsecret = /move\n"
 good 'moves, backups that etcd knows' "$instant$taken$uuid\nsecret = /key\n[move]\nlisten = rdma://10.0.0.5\nsecret = /move\n"
+good 'moves to this host' "$instant${cluster}http://10.0.0.1:2379\n[move]\nfrom = rdma://host\nsecret = /move\n"
+good 'moves to this host and away' "$instant${move}from = rdma://10.0.0.6:7472/data\n"
 good 'lower-case suffix' "[store]\nsize = 128m\n$path"
 
 bad 'empty' '' ' no path in [backup]: a block device or a file is needed'
@@ -87,12 +89,15 @@ for bad in x "${uuid%4}" "${uuid}4" "${uuid^^}" "${uuid//-/a}" "${uuid/6/\x2f}";
 done
 bad 'store and backups' "$path$taken$uuid\n" '5: store: the backups come from etcd, or from [backup]; leave one of them out'
 bad 'store without etcd' "[cluster]\nstore = $uuid\n" '1: no etcd in [cluster]: "etcd = http://ADDRESS:PORT" is needed'
-bad 'moves: nowhere' "$instant${cluster}http://10.0.0.1:1\n[move]\nsecret = /s\n" '7: no listen in [move]: "listen = rdma://ADDRESS[:PORT]" is needed'
+bad 'moves: nowhere' "$instant${cluster}http://10.0.0.1:1\n[move]\nsecret = /s\n" '7: no listen and no from in [move]: "listen = rdma://ADDRESS[:PORT]", "from = rdma://HOST[:PORT]" or both are needed'
 bad 'moves without a secret' "$instant${cluster}http://10.0.0.1:1\n[move]\nlisten = rdma://10.0.0.5\n" '7: no secret in [move]: "secret = FILE" is needed, the secret of the hosts that can move the store'
 bad 'moves without etcd' "$instant$path[move]\nlisten = rdma://10.0.0.5\nsecret = /s\n" '5: [move] needs [cluster]: etcd says which host has the store'
 bad 'moves of a store that is loaded' "$move" '5: [move] needs "restart = instant" or "capacity =" in [store]: a store that moves leaves objects on its backups'
 for listen in rdma://host rdma://10.0.0.5/name 10.0.0.5 rdma:// rdma://10.0.0.5:0; do
 	bad "moves, listen $listen" "[move]\nlisten = $listen\n" "2: listen = $listen: allowed is rdma://ADDRESS[:PORT], numbers only, as rdma://10.0.0.1 or rdma://[::]:7472"
+done
+for from in 10.0.0.5 rdma:// rdma://10.0.0.5:0 'rdma://a/b c'; do
+	bad "moves, from $from" "[move]\nfrom = $from\n" "2: from = $from: allowed is rdma://HOST[:PORT][/STORE]"
 done
 bad 'moves, a relative secret' '[move]\nsecret = s\n' '2: secret = s: allowed is the absolute path of a file'
 bad 'moves, the key of a backup' "$instant[backup]\npath = rdma://a/b\nkey = /k\n[cluster]\netcd = http://10.0.0.1:1\n[move]\nlisten = rdma://10.0.0.5\nsecret = /k\n" '10: secret = /k: is the key of a backup; moves need a secret of their own'
@@ -297,6 +302,11 @@ usage 'a server is told to format' -c "$conf" --format
 printf '[backup]\npath = /dev/null\n' >"$conf"
 usage 'a file is taken over' -c "$conf" --take-over
 usage 'the only backup is missing' -c "$conf" --accept-missing
+usage 'moved without [move]' -c "$conf" --move-from host
+printf "$instant$move" >"$conf"
+usage 'moved from no host' -c "$conf" --move-from 'a b'
+usage 'moved, and taken over' -c "$conf" --move-from host --take-over
+usage 'moved, and only checked' -c "$conf" --move-from host --check
 printf '[backup]\npath = nvmf+tcp://10.0.0.1/nqn.x\n' >"$conf"
 run "$lsmemd" -c "$conf" --take-over
 is 'a namespace is taken over: exit status' "$status" 5

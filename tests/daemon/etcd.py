@@ -411,14 +411,16 @@ class Keeper(http.server.ThreadingHTTPServer):
     """A way to etcd that keeps the first transaction back, until the next one or the next lease is asked for.
 
     So its answer is lost, and it is done late, before what its client does then. The next lease is not granted,
-    unless @grants.
+    unless @grants. If it is @deaf, the first transaction is done at once, and nothing is answered until @silent is false.
     """
 
     daemon_threads = True
 
-    def __init__(self, etcd: str, grants: bool = False) -> None:
+    def __init__(self, etcd: str, grants: bool = False, deaf: bool = False) -> None:
         super().__init__(("127.0.0.1", 0), KeeperConnection)
         self.grants = grants
+        self.deaf = deaf
+        self.silent = False
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.etcd = etcd
         self.granted: list[float] = []		# when leases were granted
@@ -439,7 +441,13 @@ class KeeperConnection(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         keeper, body = self.server, self.rfile.read(int(self.headers["Content-Length"]))
         grant, change = (self.path == f"/v3/{what}" for what in ("lease/grant", "kv/txn"))
-        if change and not keeper.kept:
+        if keeper.silent:
+            return
+        if change and keeper.deaf and not keeper.done:
+            keeper.silent = keeper.done = True
+            keeper.forward(self.path, body)
+            return
+        if change and not keeper.kept and not keeper.done:
             keeper.kept = body
             return
         if (grant or change) and keeper.kept and not keeper.done:
@@ -536,6 +544,38 @@ def consents(tap: Tap, scratch: Path, etcd: Etcd) -> None:
               [] if 0 < left <= way.granted[0] + LEASE * 0.8 - now else [left, now - way.granted[0]])
     tap.same("no consent, the transaction late: the claim does not find itself", late.say("found"), "0 -;0 -;")
     late.close()
+    way.shutdown()
+
+
+def asks_again(tap: Tap, scratch: Path, etcd: Etcd) -> None:
+    """A transaction by consent was done, and etcd does not answer for so long that the claim ends: the next one finds it."""
+    store = str(uuid.uuid4())
+    a = Owner(scratch, "a", etcd.url)
+    a.claim(store)
+    consent = a.say("consent")
+    way = Keeper(etcd.url, deaf=True)
+    b = Owner(scratch, "b", way.url)
+    b.ask(f"claim {store} 0 {consent}")
+    until(lambda: way.silent and etcd.value(store, "term") == "2")
+    key = base64.b64encode(f"/lsmem/stores/{store}/owner".encode()).decode()
+    lease = json.loads(way.forward("/v3/kv/range", json.dumps({"key": key}).encode()))["kvs"][0]["lease"]
+    ended = threading.Event()
+
+    def renew() -> None:
+        """As an etcd that was away does with all leases."""
+        while not ended.wait(1):
+            etcd.ask("lease/keepalive", ID=lease)
+
+    renewer = threading.Thread(target=renew)
+    renewer.start()
+    tap.same("no answer: the claim ends", b.answer(), "refused EHOSTUNREACH")
+    way.silent = False
+    tap.same("no answer: the next claim finds what was done", b.claim(store, 0, consent), "claimed 2 1")
+    ended.set()
+    renewer.join()
+    tap.same("no answer: one transaction", etcd.value(store, "term"), "2")
+    for program in (a, b):
+        program.close()
     way.shutdown()
 
 
@@ -909,6 +949,7 @@ def main() -> int:
             claims(tap, scratch, etcd)
             members(tap, scratch, etcd)
             consents(tap, scratch, etcd)
+            asks_again(tap, scratch, etcd)
             takers(tap, scratch, etcd)
             lookers(tap, scratch, etcd)
             images(tap, scratch, etcd)

@@ -1428,6 +1428,13 @@ static bool test_ready(void)
 	life.quiet = life.a.volatile_ = true;
 	CHECK(go(TARGET_GIVEN_UP) && is_back(-EOPNOTSUPP) && !life.b.taken);
 
+	CHECK(reach(TARGET_CHECKS));	/* the source had resumed the store: no recovery wrote a digest of its term */
+	life.digest_term = TERM - 1;
+	CHECK(go(TARGET_RECOVERS) && t->told.term == TERM - 1 && go(TARGET_SERVES) && !t->stale && is_moved());
+	CHECK(reach(TARGET_CHECKS));	/* another owner has recovered it */
+	life.digest_term = TERM + 1;
+	CHECK(go(TARGET_GIVEN_UP) && t->error == -ESTALE && !life.b.taken);
+
 	CHECK(reach(TARGET_CHECKS));	/* a backup is lost */
 	life.digest++;
 	CHECK(go(TARGET_GIVEN_UP) && is_back(-ESTALE) && !life.b.taken);
@@ -1500,6 +1507,7 @@ static bool test_kernel(void)
 static bool test_close(void)
 {
 	struct target *t = &life.b.target;
+	unsigned int seconds;
 
 	CHECK(reach(TARGET_RECOVERS));	/* not while something is needed */
 	life.b.needs = true;
@@ -1556,6 +1564,23 @@ static bool test_close(void)
 	settle();
 	CHECK(!wire.connected && t->state == TARGET_SERVES && life.a.frozen && life.b.closes == 1);
 	CHECK(is_moved() && life.b.closes == 2);
+
+	CHECK(reach(TARGET_SERVES));	/* the source has gone for long, or for good: it is asked less often */
+	cut("it was cut");
+	for (seconds = TARGET_ASK_S; seconds < TARGET_ASK_MOST_S; seconds += TARGET_ASK_S) {
+		CHECK(!target_is_slow(t));
+		pass(TARGET_ASK_S);
+		CHECK(life.b.connects);
+		connects(true);
+	}
+	pass(TARGET_ASK_S);
+	CHECK(target_is_slow(t) && !life.b.connects);
+	pass(TARGET_SLOW_S - TARGET_ASK_S - 1);
+	CHECK(!life.b.connects);
+	pass(1);
+	CHECK(life.b.connects);
+	connects(false);
+	CHECK(!target_is_slow(t) && is_moved() && life.b.closes == 2);
 
 	CHECK(reach(TARGET_SERVES));	/* the next daemon says it */
 	cut("it was cut");

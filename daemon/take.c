@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The target of a migration: move/target.h decides, and this file does what it says, in etcd, on the backups, in the kernel
+ * and, by remote/move_caller.h, to the source. Documentation/migration.rst, The target's daemon.
+ *
+ *	take_store()		at a start, before the backups are held: until this host has the store, or it is as without a
+ *				move
+ *	take_told()		for the recovery: what the source has told
+ *	take_stale()		.. and it does not count
+ *	take_served()		the store is served
+ *	take_run(), take_tick()	in the steady state, until the source knows that nothing is needed from it
+ *	take_close()		the end
+ *
+ * The backups are read beside the source's daemon, before anything is asked of it, and again for the newest digest; they are
+ * held, and the source is fenced, when this host has the store. All bytes come from them.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/notify.h"
+#include "base/secret.h"
+#include "lsmemd.h"
+#include "move/target.h"
+#include "remote/move_caller.h"
+
+#define MS		1000000u
+#define SAY_NS		1000000000ull	/* between messages of progress */
+
+/**
+ * struct take - the target
+ * @d: the daemon; NULL: there is no move
+ * @target: decides
+ * @caller: the connection
+ * @super: of the backups
+ * @frames: that the backups have
+ * @key: the secret of moves
+ * @tick: timer, until the store is recovered
+ * @ticking: @tick is running
+ * @wants_digest: the newest digest is to be read
+ * @wants_take: the transaction is to be done, with @consent
+ * @consent: of the source
+ * @told: for the recovery; NULL: from the backups
+ * @here: the source is only told that nothing is needed from it: this host had the store at its start
+ * @moved_ns: when MOVE was said, by clock_now_ns(); 0: it was not
+ * @said: TARGET_ASK_MOST_S is over, and it is in the log
+ */
+struct take {
+	struct lsmemd *d;
+	struct target target;
+	struct move_caller caller;
+	struct lsmem_super super;
+	uint32_t frames;
+	struct secret key;
+	struct loop_timer tick;
+	bool ticking;
+	bool wants_digest, wants_take;
+	struct cluster_consent consent;
+	const struct recover_told *told;
+	bool here;
+	uint64_t moved_ns;
+	bool said;
+};
+
+static struct take the_take;
+
+static struct take *of_target(const struct target *target)
+{
+	return (struct take *)((char *)target - offsetof(struct take, target));
+}
+
+static struct take *of_connection(const struct move_target *connection)
+{
+	return of_target(target_of(connection));
+}
+
+static struct take *of_caller(struct move_caller *caller)
+{
+	return (struct take *)((char *)caller - offsetof(struct take, caller));
+}
+
+/* ---- The connection ------------------------------------------------------------- */
+
+static void do_connect(struct target *target)
+{
+	move_caller_connect(&of_target(target)->caller);
+}
+
+static int do_slots(struct move_target *connection)
+{
+	return move_caller_slots(&of_connection(connection)->caller);
+}
+
+static void do_send(struct move_target *connection, const union wire_message *message)
+{
+	move_caller_send(&of_connection(connection)->caller, message);
+}
+
+static void do_read(struct move_target *connection, uint32_t slot, uint32_t length, uint64_t address, uint32_t key)
+{
+	move_caller_read(&of_connection(connection)->caller, slot, length, address, key);
+}
+
+static void do_end(struct move_target *connection, const char *why)
+{
+	move_caller_end(&of_connection(connection)->caller, why);
+}
+
+static void connected(struct move_caller *caller, const struct session_setup *setup)
+{
+	target_connected(&of_caller(caller)->target, setup);
+}
+
+static void gone(struct move_caller *caller, const char *why)
+{
+	target_gone(&of_caller(caller)->target, why);
+}
+
+static const struct move_caller_user caller_user = { .connected = connected, .gone = gone };
+
+/* ---- The store ---------------------------------------------------------------------- */
+
+/* The geometry was compared with the configuration before the source was asked (look()). */
+static int is_store(struct target *target, const struct move_store *store)
+{
+	struct take *t = of_target(target);
+	const char *where = t->d->where;
+
+	if (memcmp(store->uuid, t->super.uuid, sizeof(store->uuid))) {
+		log_err("host %s: its store %s is not the one on %s", t->d->config.move.from.host, target->call.name, where);
+		return -EXDEV;
+	}
+	if (store->indices != format_indices(&t->super) ||
+	    (uint64_t)store->seglets * LSMEM_SEGLET_BYTES != le64toh(t->super.store_bytes)) {
+		log_err("host %s: its store %s is not of the size that %s says", t->d->config.move.from.host,
+			target->call.name, where);
+		return -EINVAL;
+	}
+	if (target->term)
+		return 0;
+	target->known = known_new(store->indices, t->frames);
+	if (!target->known) {
+		log_err("no memory for what the source tells of the store");
+		return -ENOMEM;
+	}
+	log_notice("%s: host %s has store %s, term %" PRIu64 ": reading what it has", where, t->d->config.move.from.host,
+		   target->call.name, store->term);
+	return 0;
+}
+
+static int do_drop(struct target *target)
+{
+	return frozen_drop(of_target(target)->d);
+}
+
+/* They were read before the source was asked. */
+static int is_reached(struct target *target)
+{
+	(void)target;
+	return 1;
+}
+
+static void do_digest(struct target *target)
+{
+	of_target(target)->wants_digest = true;
+}
+
+static void do_take(struct target *target, uint64_t term, uint64_t revision)
+{
+	struct take *t = of_target(target);
+
+	t->consent = (struct cluster_consent){ .term = term, .revision = (int64_t)revision };
+	t->wants_take = true;
+}
+
+static bool does_hold(struct target *target)
+{
+	return cluster_holds(&of_target(target)->d->cluster);
+}
+
+static void do_recover(struct target *target, const struct recover_told *told)
+{
+	of_target(target)->told = told;
+}
+
+/* What the source has in its memory is on the backups, too: the store is durable (check_words()). */
+static bool does_need(struct target *target)
+{
+	(void)target;
+	return false;
+}
+
+static const struct target_user target_user = {
+	.connect = do_connect, .slots = do_slots, .send = do_send, .read = do_read, .end = do_end, .store = is_store,
+	.drop = do_drop, .reached = is_reached, .digest = do_digest, .take = do_take, .holds = does_hold,
+	.recover = do_recover, .needs = does_need,
+};
+
+/* ---- Before the recovery ------------------------------------------------------------- */
+
+static void look_report(void *context, enum recover_severity severity, const char *text)
+{
+	(void)severity;
+	log_debug("%s: while its owner may write to it: %s", ((struct lsmemd *)context)->where, text);
+}
+
+/* Read the newest digest. Return: a recovery, for recover_free(); NULL: @err says why not. */
+static struct recover *read_digest(struct lsmemd *d, int *err)
+{
+	struct recover_env env;
+	enum recover_state state;
+	struct recover *r;
+
+	restore_env(d, &env);
+	env.report = look_report;
+	r = recover_new(&env);
+	if (!r) {
+		*err = -ENOMEM;
+		return NULL;
+	}
+	*err = recover_open(r, &state);
+	if (!*err && state != RECOVER_FULL)
+		*err = -ENODATA;
+	if (!*err)
+		*err = recover_map(r, d->options.accept_missing);
+	if (!*err)
+		return r;
+	recover_free(r);
+	return NULL;
+}
+
+static void answer_digest(struct take *t)
+{
+	struct recover *r;
+	int err;
+
+	t->wants_digest = false;
+	r = read_digest(t->d, &err);
+	target_digest(&t->target, err, r ? recover_digest(r)->term : 0, r ? recover_digest(r)->sequence : 0);
+	recover_free(r);
+}
+
+static void answer_take(struct take *t)
+{
+	struct lsmemd *d = t->d;
+	int err;
+
+	t->wants_take = false;
+	err = own_consented(d, t->super.uuid, &t->consent);
+	target_answer(&t->target, err, d->cluster.term);
+	if (!err)
+		log_notice("%s: this host has the store, term %" PRIu64 ", %" PRIu64 " ms after its source was told to stop",
+			   d->where, d->cluster.term, (clock_now_ns() - t->moved_ns) / MS);
+}
+
+static void ticked(struct loop_op *op, int res)
+{
+	struct take *t = (struct take *)((char *)op - offsetof(struct take, tick.op));
+	uint64_t now = clock_now_ns();
+
+	t->ticking = false;
+	if (res != -ETIME || t->told || t->target.state > TARGET_RECOVERS)
+		return;
+	move_caller_tick(&t->caller, now);
+	target_tick(&t->target, now);
+	verbs_release();
+	if (t->target.state == TARGET_READS && t->target.known) {
+		notify_send("STATUS=Moving from %s: %" PRIu64 " objects are known", t->d->config.move.from.host,
+			    known_objects(t->target.known));
+		log_info("%s: %" PRIu64 " objects are known", t->d->where, known_objects(t->target.known));
+	}
+	t->ticking = true;
+	loop_timer_start(&t->d->loop, &t->tick, SAY_NS);
+}
+
+static void run(struct take *t)
+{
+	enum target_state from = t->target.state;
+
+	move_caller_run(&t->caller);
+	target_run(&t->target);
+	move_caller_run(&t->caller);
+	if (from == TARGET_READS && t->target.state == TARGET_MOVES) {
+		t->moved_ns = clock_now_ns();
+		log_notice("%s: %" PRIu64 " objects are known; host %s is told to stop its clients", t->d->where,
+			   known_objects(t->target.known), t->d->config.move.from.host);
+	}
+}
+
+/* Until this host has the store, or the move is over. Return: 0 or a negative errno of the loop. */
+static int move(struct take *t)
+{
+	struct lsmemd *d = t->d;
+	int err = 0;
+
+	while (t->target.state < TARGET_RECOVERS || (t->target.state == TARGET_DROPS)) {
+		signals_poll(&d->signals);
+		if (d->signals.stop && !t->target.stopping)
+			target_stop(&t->target);
+		run(t);
+		if (t->wants_digest)
+			answer_digest(t);
+		else if (t->wants_take)
+			answer_take(t);
+		else if (t->target.state < TARGET_RECOVERS || t->target.state == TARGET_DROPS)
+			err = loop_run(&d->loop, true);
+		if (err < 0)
+			return err;
+	}
+	target_run(&t->target);		/* @told, or ENDED */
+	return 0;
+}
+
+/* What the backups hold, read beside their owner. Return: a STATUS_*; STATUS_BACKUP: nothing that can be moved. */
+static int look(struct take *t)
+{
+	struct lsmemd *d = t->d;
+	uint64_t frames;
+	struct recover *r;
+	int status = open_backups(d, OPEN_LOOK, 0), err;
+
+	if (status || !d->nr_open)
+		return STATUS_BACKUP;
+	r = read_digest(d, &err);
+	if (!r)
+		return STATUS_BACKUP;
+	t->super = *recover_super(r);
+	frames = recover_room(r, 1);
+	t->frames = frames < UINT32_MAX ? (uint32_t)frames : UINT32_MAX;
+	recover_free(r);
+	status = expect_store(d, t->super.uuid);
+	return status ? status : store_check_geometry(d, &t->super);
+}
+
+/* Has this host the store already, or had it last? Its memory may be here, and the source has what is older. */
+static int is_here(struct take *t)
+{
+	int status = own_look(t->d, t->super.uuid);
+
+	t->here = t->d->cluster.taken.here || !strcmp(t->d->cluster.taken.host, t->d->cluster.host);
+	return status;
+}
+
+static void forget(struct take *t)
+{
+	if (t->target.known)
+		known_free(t->target.known);
+	t->target.known = NULL;
+	t->told = NULL;
+}
+
+static int begin(struct take *t, uint64_t term)
+{
+	const struct config_move *config = &t->d->config.move;
+	struct target_call call = {
+		.key = &t->key, .name = *config->from.name ? config->from.name : t->d->config.store.name,
+		.who = t->d->cluster.host, .term = term,
+	};
+	int err = secret_read(config->secret, &t->key);
+
+	if (!err)
+		err = move_caller_open(&t->caller, &caller_user, &t->d->loop, &t->target.connection, &config->from);
+	if (!err)
+		target_begin(&t->target, &target_user, &call, clock_now_ns());
+	return err;
+}
+
+/* How a move has ended that did not give this host the store. Return: a STATUS_*. */
+static int tell_end(struct take *t)
+{
+	const char *why = t->target.why ? t->target.why : "its connection is over";
+	struct lsmemd *d = t->d;
+
+	if (t->target.state == TARGET_GIVEN_UP) {
+		log_notice("%s: was not moved from host %s: %s (%s)%s", d->where, d->config.move.from.host, why,
+			   strerror(-t->target.error), d->signals.stop ? "" : "; starting as without a move");
+		return STATUS_OK;
+	}
+	log_err("%s: the move from host %s has ended: %s; lsmemd can be started again", d->where, d->config.move.from.host, why);
+	return d->signals.stop ? STATUS_OK : STATUS_OWNER;
+}
+
+/**
+ * take_store - move the store to this host, if the configuration names a host to move it from
+ * @d: the daemon, with its control device; its backups are known, and not open
+ *
+ * If that host does not have the store, or does not give it, nothing has changed, and the start goes on as without a move: it
+ * claims the store, which its owner may hold. Logs what is done.
+ *
+ * Return: a STATUS_*. STATUS_OK: the start goes on, or a signal has come.
+ */
+int take_store(struct lsmemd *d)
+{
+	struct take *t = &the_take;
+	const struct options *o = &d->options;
+	int status, err;
+
+	if (!d->config.move.from_line || !d->cluster.options || o->init || o->format || o->again || o->take_over)
+		return STATUS_OK;
+	t->d = d;
+	status = look(t);
+	if (!status && !d->signals.stop)
+		status = is_here(t);
+	if (status || d->signals.stop || t->here) {
+		close_backups(d);
+		if (!t->here)
+			t->d = NULL;
+		return status == STATUS_BACKUP ? STATUS_OK : status;	/* the start waits for them, or says what is wrong */
+	}
+	memcpy(d->status.uuid, t->super.uuid, sizeof(d->status.uuid));
+	err = begin(t, 0);
+	if (!err) {
+		d->status.state = "taking";
+		http_tell(&d->http, &d->status);
+		t->tick.op.done = ticked;
+		t->ticking = true;
+		loop_timer_start(&d->loop, &t->tick, SAY_NS);
+		err = move(t);
+	}
+	close_backups(d);
+	if (!err && t->target.state == TARGET_RECOVERS)
+		return STATUS_OK;
+	d->status.state = "starting";
+	status = err ? STATUS_OK : tell_end(t);
+	if (err)
+		log_warn("%s: cannot be moved from host %s: %s", d->where, d->config.move.from.host, strerror(-err));
+	take_close(d);
+	return status;
+}
+
+/**
+ * take_has - has this host got the store by a move?
+ * @d: the daemon
+ *
+ * Return: true: etcd has said so, since the start; the backups were read, and are this store's.
+ */
+bool take_has(const struct lsmemd *d)
+{
+	(void)d;
+	return the_take.d && !the_take.here && the_take.target.term;
+}
+
+/**
+ * take_told - what a recovery of the store begins with
+ * @d: the daemon
+ *
+ * Return: what the source has told; NULL: the recovery reads the backups.
+ */
+const struct recover_told *take_told(const struct lsmemd *d)
+{
+	(void)d;
+	return the_take.told;
+}
+
+/**
+ * take_stale - what the source told is not what the newest digest lists: the store is recovered from the backups
+ * @d: the daemon; take_told() was not NULL, and nothing was written
+ */
+void take_stale(struct lsmemd *d)
+{
+	struct take *t = &the_take;
+
+	(void)d;
+	t->told = NULL;
+	target_recovered(&t->target, -ESTALE);
+	target_run(&t->target);
+}
+
+/* ---- In the steady state ---------------------------------------------------------------- */
+
+/**
+ * take_served - the store is served
+ * @d: the daemon
+ *
+ * From now on take_run() tells the source that nothing is needed from it.
+ */
+void take_served(struct lsmemd *d)
+{
+	struct take *t = &the_take;
+
+	if (!t->d)
+		return;
+	if (t->here) {
+		if (begin(t, d->cluster.term)) {
+			log_warn("%s: host %s cannot be told that nothing is needed from it", d->kernel.name,
+				 d->config.move.from.host);
+			t->d = NULL;
+		}
+		return;
+	}
+	target_recovered(&t->target, 0);
+	if (t->moved_ns)
+		log_notice("%s: moved from host %s: served %" PRIu64 " ms after its clients were told to stop, %s",
+			   d->kernel.name, d->config.move.from.host, (clock_now_ns() - t->moved_ns) / MS,
+			   t->target.stale ? "recovered from the backups" : "by what that host told");
+	forget(t);
+}
+
+/**
+ * take_is_open - may the source of the store keep memory for this host?
+ * @d: the daemon
+ *
+ * Return: true: this host must not give the store to another one (CLOSED_FIRST). After a start with the store here already it
+ * may: a source that has not answered yet keeps no keys when it does not run, and its next daemon finds that the store has moved on.
+ */
+bool take_is_open(const struct lsmemd *d)
+{
+	const struct take *t = &the_take;
+
+	(void)d;
+	return t->d && !t->here && !target_is_closed(&t->target);
+}
+
+/**
+ * take_run - tell the source what is to be told
+ * @d: the daemon, serving
+ *
+ * Context: after each round of the loop.
+ * Return: true: the store can be given to another host from now on (take_is_open()).
+ */
+bool take_run(struct lsmemd *d)
+{
+	struct take *t = &the_take;
+	bool closed;
+
+	if (!t->d || t->target.state < TARGET_SERVES)
+		return false;
+	run(t);
+	if (!target_is_over(&t->target))
+		return false;
+	closed = target_is_closed(&t->target);
+	if (closed)
+		log_notice("%s: host %s keeps nothing of the store any more", d->kernel.name, d->config.move.from.host);
+	take_close(d);
+	return closed && !t->here;
+}
+
+/**
+ * take_tick - do the periodic work of a target
+ * @d: the daemon, serving
+ * @now: the time, by clock_now_ns()
+ *
+ * Context: in the tick.
+ */
+void take_tick(struct lsmemd *d, uint64_t now)
+{
+	struct take *t = &the_take;
+
+	if (!t->d || t->target.state != TARGET_SERVES)
+		return;
+	move_caller_tick(&t->caller, now);
+	target_tick(&t->target, now);
+	if (t->said || !target_is_slow(&t->target))
+		return;
+	t->said = true;
+	if (t->here)
+		target_stop(&t->target);
+	else
+		log_warn("%s: host %s does not answer, and may keep memory of the store: asking it each %u s from now on. Until it answers, the store cannot be moved from here; if that host is gone for good, start lsmemd again",
+			 d->kernel.name, d->config.move.from.host, TARGET_SLOW_S);
+}
+
+/**
+ * take_close - end the connection to the source, without a word
+ * @d: the daemon; runs its loop
+ */
+void take_close(struct lsmemd *d)
+{
+	struct take *t = &the_take;
+
+	if (!t->d)
+		return;
+	move_caller_close(&t->caller);
+	forget(t);
+	if (t->ticking)
+		loop_cancel(&d->loop, &t->tick.op);
+	while (t->ticking && loop_run(&d->loop, true) >= 0)
+		;
+	explicit_bzero(&t->key, sizeof(t->key));
+	t->d = NULL;
+}

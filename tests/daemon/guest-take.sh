@@ -1,0 +1,243 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A store moves between two hosts, with etcd, its backup on a server, all over soft RoCE.  Both hosts are this one, with two
+# names, and the daemon of each does not see the other one's store in sysfs.  First there and back, then with daemons killed at
+# random.  In a guest with two drives: TAP.
+#
+#	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-take.sh
+#
+# $ROUNDS: number of moves with a kill (4); $SEED: repeat them
+. "$(dirname "$0")/guest-lib.sh"
+. "$(dirname "$0")/etcd-lib.sh"
+
+rounds=${ROUNDS:-4}
+RANDOM=${SEED:=$((RANDOM))}
+echo "# SEED=$SEED ROUNDS=$rounds"
+secret=$scratch/move
+acked=$scratch/acked		# lines "BLOCK BYTE": acknowledged, the last one of a block counts
+tried=$scratch/tried		# likewise, before they are written
+(umask 077; head -c 32 /dev/urandom >"$secret")
+touch "$acked" "$tried"
+declare -A pids
+bail() { tail -n 60 "$scratch"/log.? | sed 's/^/# /'; echo "Bail out! nothing else can be tested"; exit 1; }
+other() { [ "$1" = a ] && echo b || echo a; }
+move_port() { [ "$1" = a ] && echo 7481 || echo 7482; }
+
+# configure_host HOST: its store is called store-HOST
+configure_host()
+{
+	conf=$scratch/$1.conf
+	configure "rdma://$remote/data" "name = store-$1\nkind = block\nsize = 128M\nrestart = instant\nwarm = no\n" \
+		"key = $scratch/key\n$(cluster "$1")\n[move]\nlisten = rdma://$remote:$(move_port "$1")\nfrom = rdma://$remote:$(move_port "$(other "$1")")/store-$(other "$1")\nsecret = $secret\n"
+}
+
+# named HOST: the name of its store in the kernel
+named()
+{
+	local s
+	for s in /sys/class/lsmem/*; do
+		[ "$(cat "$s/given_name" 2>/dev/null)" != "store-$1" ] || basename "$s"
+	done
+}
+
+# host HOST OPTION ..: start its daemon
+host()
+{
+	local name=$1
+	shift
+	STATE_DIRECTORY=$scratch/state.$name unshare -m bash -c '
+		for s in /sys/class/lsmem/*; do
+			[ ! -e "$s" ] || [ "$(cat "$s/given_name")" = "$0" ] ||
+				mount -t tmpfs none "$(realpath "$s")" || exit 99
+		done
+		exec "$@"' "store-$name" "$lsmemd" -c "$scratch/$name.conf" -v "$@" 2>>"$scratch/log.$name" &
+	pids[$name]=$!
+}
+slay_host() { kill -KILL "${pids[$1]}" 2>/dev/null; wait "${pids[$1]}" 2>/dev/null; }
+# ends HOST: its daemon ends within 30 s: $status
+ends()
+{
+	until_true 30 ended "${pids[$1]}" || kill -KILL "${pids[$1]}"
+	status=0
+	wait "${pids[$1]}" || status=$?
+}
+# marks: since_host looks only at lines from now on
+marks() { for log in a b; do touch "$scratch/log.$log"; mark[$log]=$(wc -l <"$scratch/log.$log"); done; }
+declare -A mark
+since_host() { tail -n +$((mark[$1] + 1)) "$scratch/log.$1" | grep -q -- "$2"; }
+# is_served HOST: its store is there, and its daemon serves it
+is_served()
+{
+	store=$(named "$1")
+	[ -n "$store" ] && [ "$(cat "/sys/class/lsmem/$store/state")" = active ] &&
+		[ "$(cat "/sys/class/lsmem/$store/attached")" = 1 ] && [ "$(cat "/sys/class/lsmem/$store/frozen")" = 0 ] &&
+		grep -q "\"host\":\"$1\"" <(has owner)
+}
+
+# write_on HOST: write blocks one after the other, until write_ends
+write_on()
+{
+	store=$(named "$1")
+	echo 5000 >"/sys/class/lsmem/$store/limits/flush_ms"	# a write that waits for a thaw which does not come
+	(
+		while :; do
+			block=$((RANDOM % 30))
+			byte=$(printf "\\x$(printf %x $((97 + RANDOM % 26)))")
+			echo "$block $byte" >>"$tried"
+			put "$byte" "$block" || exit
+			echo "$block $byte" >>"$acked"
+		done
+	) 2>/dev/null &
+	writer=$!
+}
+write_ends()
+{
+	local children
+	children=$(ps -o pid= --ppid "$writer")
+	kill -KILL "$writer" $children 2>/dev/null
+	wait "$writer" 2>/dev/null
+}
+# all_there HOST: each block is as it was acknowledged last, or as it was to be written last
+all_there()
+{
+	local block byte maybe wrong=0 seen=0
+	store=$(named "$1")
+	while read -r block byte maybe; do
+		seen=$((seen + 1))
+		holds "$byte" "$block" || holds "$maybe" "$block" || { echo "# block $block: not $byte"; wrong=1; }
+	done < <(awk 'NR == FNR { try[$1] = $2; next } { last[$1] = $2 } END { for (b in last) print b, last[b], try[b] }' \
+		 "$tried" "$acked")
+	echo "# $seen blocks compared, $(wc -l <"$acked") writes acknowledged"
+	[ $wrong = 0 ]
+}
+# tidy: what a killed daemon was making
+tidy()
+{
+	local s
+	for s in /sys/class/lsmem/*; do
+		[ ! -e "$s" ] || [ "$(cat "$s/state")" = active ] || "$ctl" destroy --force "$(basename "$s")" >/dev/null 2>&1
+	done
+}
+# vanishes HOST: it has no store any more
+vanishes() { [ -z "$(named "$1")" ] || "$ctl" destroy --force "$(named "$1")" 2>/dev/null; }
+# owners: how many stores there are that are served
+owners()
+{
+	local s n=0
+	for s in /sys/class/lsmem/*; do
+		[ "$(cat "$s/attached" 2>/dev/null)$(cat "$s/frozen" 2>/dev/null)$(cat "$s/state" 2>/dev/null)" != 10active ] || n=$((n + 1))
+	done
+	echo $n
+}
+
+ip link set lo up
+ok 'etcd starts' etcd_start
+server
+ok 'the server of the backup starts' serve
+configure_host a
+configure_host b
+marks
+host a --format
+ok 'a: formatted and active' until_true 60 since_host a 'serving, backup' || bail
+uuid=$(cat "/sys/class/lsmem/$(named a)/uuid")
+ok 'a: listens' until_true 30 since_host a 'listening for moves'
+
+# ---- There and back -----------------------------------------------------------------
+# moves FROM TO NAME [LOAD]: TO moves the store to itself
+moves()
+{
+	local from=$1 to=$2 name=$3
+	write_on "$from"
+	nap 1
+	[ -n "${4-}" ] || write_ends
+	marks
+	host "$to"
+	ok "$name: $to has the store" until_true 60 since_host "$to" 'this host has the store, term' || bail
+	[ -z "${4-}" ] || write_ends
+	ok "$name: $to serves it" until_true 60 since_host "$to" 'serving, backup' || bail
+	ok "$name: by what $from told" since_host "$to" "moved from host $remote: served .* by what that host told"
+	ends "$from"
+	is "$name: the daemon of $from ends" "$status" 0
+	ok "$name: $from has let go" since_host "$from" 'needs nothing of this one: its memory is freed'
+	ok "$name: $to knows" until_true 20 since_host "$to" 'keeps nothing of the store any more'
+	ok "$name: what a writer had open can go" until_true 40 vanishes "$from"
+	ok "$name: $to can be moved from" until_true 30 since_host "$to" 'listening for moves'
+	is "$name: one owner" "$(owners)" 1
+	ok "$name: what was acknowledged is there" all_there "$to"
+	sed -n "$((mark[$to] + 1)),\$s/^.*\(this host has the store\|moved from host\)/# \1/p" "$scratch/log.$to"
+}
+name='another secret'
+head -c 32 /dev/urandom >"$secret.other"
+chmod 600 "$secret.other"
+cp "$scratch/b.conf" "$scratch/right.conf"
+sed -i 's/^secret = .*/&.other/' "$scratch/b.conf"
+marks
+host b
+ok "$name: is not moved" until_true 30 since_host b 'was not moved from host'
+ok "$name: starts as without a move" until_true 60 since_host b 'host a owns the store, term 1, and is alive'
+ends b
+is "$name: ends" "$status" 4
+ok "$name: a serves it" is_served a
+ok "$name: a's clients were not stopped" eval '! since_host a "its clients wait"'
+cp "$scratch/right.conf" "$scratch/b.conf"
+
+moves a b 'a move'
+moves b a 'back, with load' load
+# ---- Daemons killed at random ----------------------------------------------------------
+# restarts HOST: its daemon has ended by itself, and is started again
+restarts() { ! ended "${pids[$1]}" || { wait "${pids[$1]}"; tidy; host "$1"; }; }
+# gets HOST SECONDS: it serves the store; its daemon is started again while the other one may be alive
+gets()
+{
+	local end=$((SECONDS + $2))
+	until is_served "$1"; do
+		[ $SECONDS -lt $end ] || return 1
+		[ "$(owners)" -le 1 ] || return 1
+		restarts "$1"
+		sleep 0.3
+	done
+}
+# lets_go HOST: it has no store and no daemon any more
+lets_go()
+{
+	local end=$((SECONDS + 60))
+	while [ -n "$(named "$1")" ] || ! ended "${pids[$1]}"; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.3
+	done
+	wait "${pids[$1]}" 2>/dev/null
+}
+from=a
+for ((round = 1; round <= rounds; round++)); do
+	to=$(other $from)
+	victim=$([ $((RANDOM % 2)) = 0 ] && echo "$from" || echo "$to")
+	tenths=$((RANDOM % 45))
+	name="round $round: $from to $to, $victim killed after $((tenths * 100)) ms"
+	write_on $from
+	nap 1
+	write_ends
+	marks
+	host $to
+	sleep $((tenths / 10)).$((tenths % 10))
+	slay_host $victim
+	echo "# $name: the last word of $to: $(tail -n +$((mark[$to] + 1)) "$scratch/log.$to" | tail -n 1 | cut -c 1-100)"
+	[ $victim = $from ] || nap 1
+	tidy
+	host $victim
+	ok "$name: is moved in the end" gets $to 90 || bail
+	ok "$name: the other one lets go" lets_go $from || bail
+	is "$name: one owner" "$(owners)" 1
+	ok "$name: what was acknowledged is there" all_there $to
+	from=$to
+done
+
+for h in a b; do
+	kill -TERM "${pids[$h]}" 2>/dev/null
+done
+wait "${pids[a]}" "${pids[b]}" 2>/dev/null
+run "$ctl" destroy "$(named $from)"
+server_end
+etcd_kill
+ok 'the RDMA modules can go' soft_roce_end
+[ "$failed" -eq 0 ] || sed 's/^/# /' "$scratch"/log.?
+tap_end
