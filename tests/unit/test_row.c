@@ -23,8 +23,6 @@
 #define SECTORS	(LSMEM_BLOCK / SECTOR)
 #define FLIGHTS	(ROW_BATCHES * ROW_WRITES)
 
-uint64_t stripe_mutation;
-
 /**
  * struct flight - a write that is not done
  * @used: there is one
