@@ -58,7 +58,7 @@ void core_replica_doubt(struct core *core, uint64_t segment, uint32_t generation
 {
 	struct core_segment *seg = core_segment_find(core, segment);
 
-	if (!seg || seg->item.generation != generation || core->state == CORE_FAILED)
+	if (!seg || seg->coded || seg->item.generation != generation || core->state == CORE_FAILED)
 		return;
 	seg->doubted |= 1u << backup;
 	core->copies = true;
@@ -162,7 +162,7 @@ static bool core_copy_keeps(const struct core_copy *copy)
 static bool core_copy_wants(const struct core *core, const struct core_segment *seg)
 {
 	return (seg->life == CORE_CLOSED || seg->life == CORE_SEALED) && !seg->open &&
-	       !seg->uncopied && !(seg->on & core->lost) &&
+	       !seg->coded && !seg->uncopied && !(seg->on & core->lost) &&
 	       (uint32_t)__builtin_popcount(seg->on & ~seg->bad) < core_wanted(core);
 }
 

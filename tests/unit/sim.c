@@ -270,6 +270,8 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 	sim->geometry.capacity = options->tiered ? 128u << 20 : 0;
 	sim->geometry.frames = options->frames;
 	sim->geometry.replicas = options->replicas;
+	sim->geometry.k = options->k;
+	sim->geometry.m = options->m;
 	sim->geometry.half_bytes = SIM_HALF;
 	sim->env = (struct recover_env) {
 		.context = sim, .backup_bytes = { bytes }, .read = sim_read, .write = sim_write,
@@ -277,8 +279,9 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 		.loaded = sim_loaded, .hole = sim_hole, .report = sim_report,
 	};
 	sim->env.backups = sim->options.backups;
+	sim->env.coded = options->k;
 	sim->model = model_new(&sim->random, sim->geometry.uuid,
-			       options->frames + options->extra);
+			       options->frames * (options->k ? options->k : 1) + options->extra);
 	sim->model->size = options->size;
 	sim->io_left = UINT32_MAX;
 	sim->placed = malloc(LSMEM_SEGMENT_BYTES);
@@ -303,6 +306,9 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 		.domains = sim->options.pairs,
 		.replicas = sim->options.replicas,
 		.min_replicas = sim->options.min_replicas,
+		.k = sim->options.k,
+		.m = sim->options.m,
+		.min_parity = sim->options.min_parity,
 		.log = {
 			.seglets = sim->model->memory,
 			.table = sim->model->table,
@@ -424,7 +430,7 @@ bool sim_start(struct sim *sim, bool crash)
 		sim_pick_drives(sim);
 	for (;;) {
 		sim->io_left = crash && random_chance(&sim->random, 30) ?
-			       1 + random_below(&sim->random, 40) : UINT32_MAX;
+			       1 + random_below(&sim->random, sim->options.k ? 400 : 40) : UINT32_MAX;
 		sim->nr_damage = 0;
 		sim->last_damage[0] = '\0';
 		ret = sim_attempt(sim);
@@ -638,7 +644,7 @@ bool sim_lose(struct sim *sim)
 	struct core_stats all;
 
 	core_stats(sim->core, &all);
-	if (!left || all.short_segments || all.short_open || !disk_in_flight(sim->disk))
+	if (!left || left < sim->options.k + sim->options.min_parity || all.short_segments || all.short_open || !disk_in_flight(sim->disk))
 		return false;
 	n = random_below(&sim->random, disk_in_flight(sim->disk));
 	b = sim->requests[disk_nth(sim->disk, n)].backup;
