@@ -115,6 +115,7 @@ static void core_flush_run(struct core *core)
 		core_closes_flush(core, b);
 		core_digest_flush(core, b);
 		core_copy_flush(core, b);
+		core_rebuild_flush(core, b);
 		core->flush_wanted[b] = false;
 		core->flushing[b] = true;
 		core_op_start(core, op, 0);
@@ -135,6 +136,7 @@ static void core_flushed(struct core *core, uint32_t backup, int error)
 	core_closes_flushed(core, backup);
 	core_digest_flushed(core, backup);
 	core_copy_flushed(core, backup);
+	core_rebuild_flushed(core, backup);
 }
 
 /* ---- The queue of events ----------------------------------------------- */
@@ -195,6 +197,7 @@ void core_run(struct core *core)
 		core_closes_run(core);
 		core_retires_run(core);
 		core_copy_run(core);
+		core_rebuild_run(core);
 		core_stripes_run(core);
 		core_digest_run(core);
 		core_flush_run(core);
@@ -306,6 +309,7 @@ void core_tick(struct core *core)
 	core->tick = true;
 	core->copy_left = core->copy_bytes;
 	core->copies = true;	/* frames may have become free */
+	core->rebuilds = true;
 	core_scrub_tick(core);
 	core_run(core);
 }
@@ -317,6 +321,7 @@ static void core_count_write(struct core *core, const struct core_op *op, uint8_
 		[CORE_OP_LOG] = CORE_PART_LOG,
 		[CORE_OP_COPY] = CORE_PART_LOG,
 		[CORE_OP_ROWS] = CORE_PART_LOG,
+		[CORE_OP_REBUILD] = CORE_PART_LOG,
 		[CORE_OP_CLOSE] = CORE_PART_DIRECTORY,
 		[CORE_OP_DIGEST] = CORE_PART_DIGEST,
 	};
@@ -341,7 +346,7 @@ void core_io_done(struct core *core, uint32_t id, int error)
 	if (core->state == CORE_FAILED)
 		return;
 	/* A completion of a lost backup proves nothing. */
-	if (!(core_alive(core) >> backup & 1u) && kind != CORE_OP_COPY)
+	if (!(core_alive(core) >> backup & 1u) && kind != CORE_OP_COPY && kind != CORE_OP_REBUILD)
 		return;
 	/* Invariant 3: after a failed write or flush the content of the backup is not known, and
 	 * the next flush can succeed without the lost bytes.
@@ -356,6 +361,8 @@ void core_io_done(struct core *core, uint32_t id, int error)
 		core_backup_stop(core, backup, why);
 		if (kind == CORE_OP_COPY)
 			core_copy_done(core, op, error);
+		if (kind == CORE_OP_REBUILD)
+			core_rebuild_done(core, op, error);
 		core_run(core);
 		return;
 	}
@@ -385,6 +392,9 @@ void core_io_done(struct core *core, uint32_t id, int error)
 		break;
 	case CORE_OP_SIDES:
 		core_rows_sides(core, op, error);
+		break;
+	case CORE_OP_REBUILD:
+		core_rebuild_done(core, op, error);
 		break;
 	}
 	core_run(core);

@@ -11,6 +11,7 @@
  *	segment.c	backup frames, open segments, ranges, what is durable
  *	stripe.c	stripes of a coded store: lanes for segments, and what digests say of them
  *	rows.c		log data, directory and footer of coded segments, in rows
+ *	rebuild.c	shards made anew
  *	exact.c		segments in which nothing lies beyond what a digest lists
  *	close.c		directory and footer
  *	digest.c	digest records, retirement
@@ -39,6 +40,7 @@
 #include "base/rule.h"
 #include "stripe/lane.h"
 #include "stripe/row.h"
+#include "stripe/row_read.h"
 
 #define CORE_QUEUE	1024u	/* events taken and not yet handled */
 #define CORE_OPENS	128u	/* segments from OPEN to CLOSED */
@@ -364,6 +366,51 @@ struct core_copy {
 	uint8_t *buffer;
 };
 
+enum core_rebuild_step {
+	CORE_REBUILD_LANE,		/* the next lane is to be read */
+	CORE_REBUILD_TABLES,		/* tables are being read */
+	CORE_REBUILD_ROWS,		/* rows are being read */
+	CORE_REBUILD_WRITE,		/* the shard of a segment is being written */
+	CORE_REBUILD_WRITTEN,		/* all lanes are written */
+	CORE_REBUILD_FLUSHING,
+};
+
+/**
+ * struct core_rebuild - the shard that is being made anew
+ * @stripe: number of its stripe; CORE_NONE: none is being made
+ * @shard: of all segments of the stripe
+ * @to: backup that is written
+ * @frame: on @to
+ * @lane: that is being made
+ * @held: lanes without a segment, which are taken until the end
+ * @segments: by lane: number of its segment; CORE_NONE: none
+ * @step: enum core_rebuild_step
+ * @all: all shards are read, not the first k
+ * @stop: it ends when no request is in flight
+ * @in_flight: requests
+ * @read: of the segment in @lane
+ * @nr: elements of @ranges in use
+ * @at: of @ranges, the next to start
+ * @ranges: what is to be read or written: blocks of a lane, which become fewer as requests are started
+ * @next: number of the stripe to look at next
+ * @lanes: blocks of all shards of a lane
+ */
+struct core_rebuild {
+	uint32_t stripe, shard, to, frame;
+	uint32_t lane, held;
+	uint32_t segments[CODE_SHARDS];
+	uint8_t step;
+	bool all, stop;
+	uint32_t in_flight;
+	struct row_read read;
+	uint32_t nr, at;
+	struct core_rebuild_range {
+		uint32_t backup, shard, block, blocks;
+	} ranges[2 * CODE_SHARDS];
+	uint32_t next;
+	uint8_t *lanes;
+};
+
 #define CORE_BADS	32u	/* struct core_bad that wait for core_bad_next() */
 
 enum core_op_kind {
@@ -376,6 +423,7 @@ enum core_op_kind {
 	CORE_OP_COPY,
 	CORE_OP_ROWS,
 	CORE_OP_SIDES,
+	CORE_OP_REBUILD,
 };
 
 /**
@@ -466,6 +514,9 @@ struct core {
 	bool stripes_changed;			/* a stripe may have to leave */
 	struct core_rows *rows;			/* of closed segments, used by requests to lost backups */
 
+	struct core_rebuild rebuild;
+	bool rebuilds;				/* a stripe may lack a shard that can be made */
+
 	struct core_copy copy;
 	uint32_t copy_next;			/* number of the segment to look at next */
 	bool copies;				/* a segment may need a copy */
@@ -508,7 +559,9 @@ uint32_t core_wanted(const struct core *core);
 uint32_t core_join(struct core *core);
 uint32_t core_choose(const struct core *core, uint64_t id);
 uint32_t core_choose_some(const struct core *core, uint64_t id, uint32_t nr, uint32_t left);
+uint32_t core_choose_shard(const struct core *core, uint32_t taken, uint32_t first);
 uint32_t core_left_of(const struct core *core, uint32_t nr);
+uint32_t core_left_without(const struct core *core, uint32_t nr, uint32_t less);
 bool core_domain_taken(const struct core *core, uint32_t taken, uint32_t b);
 uint32_t core_choose_more(const struct core *core, const struct core_segment *seg);
 uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg);
@@ -548,11 +601,22 @@ uint32_t core_lanes_left(const struct core *core);
 bool core_lane_take(struct core *core, uint64_t id, struct lane *lane);
 void core_lane_use(struct core *core, struct core_segment *seg, const struct lane *lane);
 void core_lane_give(struct core *core, const struct core_segment *seg);
+void core_stripe_dirty(struct core *core, uint32_t stripe, enum core_stripe_life life);
 void core_stripes_run(struct core *core);
 void core_stripes_lose(struct core *core, uint32_t backup);
 uint32_t core_stripes_items(const struct core *core);
 void core_stripes_record(struct core *core, struct lsmem_digest *digest);
 void core_stripes_durable(struct core *core);
+
+/* core/rebuild.c */
+int core_rebuild_alloc(struct core *core);
+void core_rebuild_run(struct core *core);
+void core_rebuild_stop(struct core *core);
+void core_rebuild_lost(struct core *core, uint32_t backup);
+bool core_rebuild_holds(struct core *core, const struct lane *lane);
+void core_rebuild_done(struct core *core, const struct core_op *op, int error);
+void core_rebuild_flush(struct core *core, uint32_t backup);
+void core_rebuild_flushed(struct core *core, uint32_t backup);
 
 /* core/rows.c */
 void core_rows_place(struct core *core, struct core_open *open);

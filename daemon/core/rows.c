@@ -13,7 +13,6 @@
 
 #include "base/memory.h"
 #include "private.h"
-#include "stripe/row_read.h"
 
 #define CORE_ROWS_ALONE	4u	/* with fewer requests to a backup in flight, writes are durable */
 #define CORE_SIDES	(SHARD_SIDES * SHARD_SIDE * LSMEM_BLOCK)

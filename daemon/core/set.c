@@ -38,8 +38,13 @@ static uint64_t core_domain_free(const struct core *core, uint32_t backup)
 	return nr;
 }
 
-/* As core_left_of(), if backup @less had one free frame less; CORE_BACKUPS: none has. */
-static uint32_t core_left_without(const struct core *core, uint32_t nr, uint32_t less)
+/**
+ * core_left_without - as core_left_of(), if a backup had one free frame less
+ * @core: core
+ * @nr: frames, no two in one failure domain
+ * @less: the backup; CORE_BACKUPS: none has
+ */
+uint32_t core_left_without(const struct core *core, uint32_t nr, uint32_t less)
 {
 	uint64_t frames[CORE_BACKUPS] = { 0 };
 	uint32_t b;
@@ -159,6 +164,19 @@ uint32_t core_choose_some(const struct core *core, uint64_t id, uint32_t nr, uin
 }
 
 /**
+ * core_choose_shard - choose the backup for one more shard of a stripe
+ * @core: core
+ * @taken: mask of the backups that have a shard
+ * @first: number of the stripe: where to begin, of equal places
+ *
+ * Return: the backup; CORE_BACKUPS: there is no place.
+ */
+uint32_t core_choose_shard(const struct core *core, uint32_t taken, uint32_t first)
+{
+	return core_choose_one(core, taken, first % core->nr_backups, core_left_of(core, core_shards(core)));
+}
+
+/**
  * core_choose_more - choose the backup for one more replica of a segment
  * @core: core
  * @seg: has at least one replica
@@ -208,6 +226,7 @@ uint32_t core_join(struct core *core)
 	core->joining &= ~joiners;
 	core->members |= joiners;
 	core->stripes_changed = true;
+	core->rebuilds = true;
 	core_each_backup(b, joiners)
 		core_keep_join(core, b);
 	core->was_member |= joiners;
@@ -239,6 +258,7 @@ void core_shrunk(struct core *core, uint32_t members)
 	core->members = members;
 	core->lost &= members;
 	core->stripes_changed = true;
+	core->rebuilds = true;
 	for (i = 0; i < core->nr_segments; i++) {
 		struct core_segment *seg = &core->segments[i];
 
@@ -301,6 +321,7 @@ void core_backup_stop(struct core *core, uint32_t backup, const char *why)
 	}
 	core->lost |= 1u << backup;
 	core->nr_free[backup] = 0;
+	core_rebuild_lost(core, backup);
 	core_stripes_lose(core, backup);
 	if (core->copy.segment != CORE_NONE &&
 	    (core->copy.from == backup || core->copy.to == backup))

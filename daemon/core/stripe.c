@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "private.h"
 
 /**
@@ -40,7 +41,8 @@ int core_stripes_alloc(struct core *core, const struct core_params *params)
 	if (!core->code || !core->lanes || !core->stripes || !core->dirty_stripes || !core->record.stripes ||
 	    !shard_geometry(&core->shards, k, m, SHARD_FRAME))
 		return -ENOMEM;
-	return 0;
+	core->rebuilds = true;
+	return core_rebuild_alloc(core);
 }
 
 /**
@@ -54,6 +56,7 @@ void core_stripes_free(struct core *core)
 	free(core->stripes);
 	free(core->dirty_stripes);
 	free(core->record.stripes);
+	memory_put(core->rebuild.lanes);
 }
 
 /**
@@ -162,9 +165,20 @@ uint32_t core_lanes_left(const struct core *core)
 	return lanes_left(core->lanes, core->least_shards) + core->shards.k * core_stripes_left(core);
 }
 
-static void core_stripe_dirty(struct core *core, uint32_t stripe, enum core_stripe_life life)
+/**
+ * core_stripe_dirty - have the next digest record name a stripe
+ * @core: core
+ * @stripe: its number
+ * @life: its state now
+ */
+void core_stripe_dirty(struct core *core, uint32_t stripe, enum core_stripe_life life)
 {
+	uint32_t i;
+
 	core->stripes[stripe] = (uint8_t)life;
+	for (i = 0; i < core->nr_dirty_stripes; i++)
+		if (core->dirty_stripes[i] == stripe)
+			return;
 	core->dirty_stripes[core->nr_dirty_stripes++] = stripe;
 }
 
@@ -213,7 +227,8 @@ bool core_lane_take(struct core *core, uint64_t id, struct lane *lane)
  */
 void core_lane_give(struct core *core, const struct core_segment *seg)
 {
-	core->stripes_changed |= lanes_give(core->lanes, &seg->lane);
+	if (!core_rebuild_holds(core, &seg->lane))
+		core->stripes_changed |= lanes_give(core->lanes, &seg->lane);
 }
 
 /**

@@ -489,3 +489,34 @@ int row_make(struct row_read *r, uint32_t row, uint32_t want, void *const *to)
 	}
 	return code_decode(r->code, good, want & ~good, LSMEM_BLOCK, shards);
 }
+
+/**
+ * row_rebuild - make a shard of a closed or sealed segment anew
+ * @r: row_read_closed() returned 0
+ * @shard: the shard
+ * @lane: its blocks: out, rows and table; header and sides are left as they are
+ *
+ * Return: 0; -ENODATA: fewer than k blocks of a row are right.
+ */
+int row_rebuild(struct row_read *r, uint32_t shard, uint8_t *lane)
+{
+	const struct shard_geometry *g = r->g;
+	struct lsmem_shard_table *table = (void *)(lane + (size_t)g->table * LSMEM_BLOCK);
+	void *to[CODE_SHARDS] = { NULL };
+	uint32_t row;
+	int ret;
+
+	memset(table, 0, (size_t)g->tables * LSMEM_BLOCK);
+	*table = *table_of(r, (uint32_t)__builtin_ctz(r->whole));
+	table->head.shard = (uint8_t)shard;
+	for (row = r->front ? 0 : g->rows - r->back; row < g->rows;
+	     row = row + 1 == r->front ? g->rows - r->back : row + 1) {
+		to[shard] = lane + (size_t)shard_row(row) * LSMEM_BLOCK;
+		ret = row_make(r, row, 1u << shard, to);
+		if (ret)
+			return ret;
+		table->block_crc[row] = __cpu_to_le32(lsmem_crc32c(~0u, to[shard], LSMEM_BLOCK));
+	}
+	shard_table_seal(table, g);
+	return 0;
+}

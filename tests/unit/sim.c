@@ -644,7 +644,11 @@ bool sim_lose(struct sim *sim)
 	struct core_stats all;
 
 	core_stats(sim->core, &all);
-	if (!left || left < sim->options.k + sim->options.min_parity || all.short_segments || all.short_open || !disk_in_flight(sim->disk))
+	/* A coded segment loses one shard of those that it could have. */
+	if (sim->options.k && (sim_domains(sim, sim->options.backups) <= sim->options.k ||
+			       (!sim->options.join && left < sim->options.k + sim->options.min_parity)))
+		return false;
+	if (!left || all.short_segments || all.short_open || !disk_in_flight(sim->disk))
 		return false;
 	n = random_below(&sim->random, disk_in_flight(sim->disk));
 	b = sim->requests[disk_nth(sim->disk, n)].backup;
@@ -920,7 +924,8 @@ bool sim_life(struct sim *sim, uint32_t crashes)
 		if (!sim->cut && random_chance(r, sim->options.kills)) {
 			/* With too few backups a shutdown waits. */
 			if (random_chance(r, 30) &&
-			    sim_backups(sim, CORE_BACKUP_MEMBER) >= sim->options.min_replicas)
+			    sim_domains(sim, LSMEM_BACKUPS) >= sim->options.min_replicas &&
+			    sim_domains(sim, LSMEM_BACKUPS) >= sim->options.k + sim->options.min_parity)
 				sim_shutdown(sim);
 			if (!sim_failed(sim))
 				sim_kill(sim);

@@ -92,6 +92,13 @@ static const struct {
 					       .backups = 6, .k = 3, .m = 2, .join = true } },
 	{ "coded 2+1, large", { .frames = 10, .size = 2, .steps = 250, .kills = 20, .faults = 10,
 				.backups = 3, .k = 2, .m = 1 } },
+	{ "coded 2+1 of four that come back", { .frames = 10, .size = 1, .steps = 250, .kills = 20, .faults = 20,
+						.backups = 4, .k = 2, .m = 1, .join = true } },
+	{ "coded 2+1, three domains of two", { .frames = 8, .size = 0, .steps = 250, .kills = 20, .faults = 20,
+					       .backups = 6, .k = 2, .m = 1, .pairs = true, .join = true } },
+	{ "coded 3+2, nothing with less than four", { .frames = 10, .size = 0, .steps = 250, .kills = 20,
+						      .faults = 20, .backups = 6, .k = 3, .m = 2,
+						      .min_parity = 1, .join = true } },
 	{ "coded 5+4", { .frames = 6, .size = 1, .steps = 200, .kills = 20, .faults = 20,
 			 .backups = 9, .k = 5, .m = 4 } },
 };
@@ -143,8 +150,8 @@ int main(int argc, char **argv)
 		if (kinds[kind].options.backups == LSMEM_BACKUPS && !kinds[kind].options.replicas)
 			all = (all + 9) / 10;
 		/* Recoveries read all shards, and try many sets of them. */
-		if (kinds[kind].options.k)
-			all = (all + 9) / 10;
+		if (kinds[kind].options.k && !only)
+			all = (all + 9) / 10 + (all > 10 ? 4 : 0);
 		for (n = 0; n < all && ok; n++) {
 			uint64_t s = only ? only : seed + n + kind * 1000000;
 			struct sim *sim;
