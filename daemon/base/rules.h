@@ -52,7 +52,6 @@ RULE_ENTRY(GROUP_WHOLE, "21: recovery takes part of a group")
 RULE_ENTRY(CUT_FLUSH, "15: recovery lists a segment as closed before its directory is durable")
 RULE_ENTRY(EXACT, "23: written beyond a length that a digest calls exact")
 RULE_ENTRY(BURY, "13: older versions of what is lost come back when the damaged segment is cleaned")
-RULE_ENTRY(STRIPE_REUSE, "10: frames of a stripe are used before a digest without it is durable")
 
 /* Rules of the model of the kernel in tests/unit: */
 RULE_ENTRY(K_LOSER_PADDED, "7: the loser of an exchange is not padded")

@@ -11,7 +11,7 @@
  *	segment.c	backup frames, open segments, ranges, what is durable
  *	stripe.c	stripes of a coded store: lanes for segments, and what digests say of them
  *	rows.c		log data, directory and footer of coded segments, in rows
- *	rebuild.c	shards made anew
+ *	rebuild.c	shards made anew, and checked
  *	exact.c		segments in which nothing lies beyond what a digest lists
  *	close.c		directory and footer
  *	digest.c	digest records, retirement
@@ -385,6 +385,7 @@ enum core_rebuild_step {
  * @held: lanes without a segment, which are taken until the end
  * @segments: by lane: number of its segment; CORE_NONE: none
  * @step: enum core_rebuild_step
+ * @check: the segment in @lane is checked, and a bad shard of it written in its place: there is no @to
  * @all: all shards are read, not the first k
  * @stop: it ends when no request is in flight
  * @in_flight: requests
@@ -393,6 +394,7 @@ enum core_rebuild_step {
  * @at: of @ranges, the next to start
  * @ranges: what is to be read or written: blocks of a lane, which become fewer as requests are started
  * @next: number of the stripe to look at next
+ * @check_next: number of the segment to look at next
  * @lanes: blocks of all shards of a lane
  */
 struct core_rebuild {
@@ -400,14 +402,14 @@ struct core_rebuild {
 	uint32_t lane, held;
 	uint32_t segments[CODE_SHARDS];
 	uint8_t step;
-	bool all, stop;
+	bool check, all, stop;
 	uint32_t in_flight;
 	struct row_read read;
 	uint32_t nr, at;
 	struct core_rebuild_range {
 		uint32_t backup, shard, block, blocks;
 	} ranges[2 * CODE_SHARDS];
-	uint32_t next;
+	uint32_t next, check_next;
 	uint8_t *lanes;
 };
 
@@ -571,6 +573,8 @@ void core_shrunk(struct core *core, uint32_t members);
 void core_backup_stop(struct core *core, uint32_t backup, const char *why);
 
 /* core/copy.c */
+void core_copy_tell(struct core *core, const struct core_segment *seg, uint32_t backup, int error,
+		    enum format_error format);
 void core_replica_doubt(struct core *core, uint64_t segment, uint32_t generation, uint32_t backup);
 void core_copy_run(struct core *core);
 void core_copy_done(struct core *core, struct core_op *op, int error);

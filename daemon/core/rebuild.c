@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Shards made anew: a stripe that has lost a backup gets a frame on another one. See Documentation/stripes.rst, When backups
+ * Shards made anew, and checked. A stripe that has lost a backup gets a frame on another one. See Documentation/stripes.rst, When backups
  * fail.
  *
  * One shard of one stripe at a time, lane after lane: core reads the tables of k shards of a segment, then the rows that these
@@ -9,7 +9,10 @@
  * segments count the shard, when all lanes are durable; the next digest names it. A crash before that leaves a frame that no
  * digest names.
  *
- * All segments of the stripe are closed or sealed, and until the end no other one gets a lane of it: the free ones are taken.
+ * A segment that is doubted (core/scrub.c, core_replica_doubt()) is read from all of its shards. A shard with a bad block, header
+ * or table is made of the others, and written in its place.
+ *
+ * All segments of a stripe that gets a frame are closed or sealed, and until the end no other one gets a lane of it: the free ones are taken.
  * core_tick() sets how much may be read until the next tick.
  */
 #include <errno.h>
@@ -99,7 +102,36 @@ static void rebuild_take(struct core *core)
 	}
 }
 
-/* Choose a stripe that lacks a shard. Return: false: there is none now. */
+/* Choose a segment to check. Return: false: there is none. */
+static bool rebuild_check(struct core *core)
+{
+	struct core_rebuild *re = &core->rebuild;
+	uint32_t i;
+
+	for (i = 0; i < core->nr_segments; i++) {
+		uint32_t n = re->check_next++ % core->nr_segments;
+		const struct core_segment *seg = &core->segments[n];
+
+		if (!seg->coded || !(seg->doubted & seg->on) || seg->open || seg->on & core->lost ||
+		    (seg->life != CORE_CLOSED && seg->life != CORE_SEALED))
+			continue;
+		re->to = CORE_BACKUPS;
+		re->stripe = seg->lane.stripe;
+		re->lane = seg->lane.lane;
+		re->held = 0;
+		re->segments[re->lane] = n;
+		re->step = CORE_REBUILD_LANE;
+		re->check = true;
+		re->all = true;
+		re->stop = false;
+		core->changes++;
+		return true;
+	}
+	core->rebuilds = false;
+	return false;
+}
+
+/* Choose a stripe that lacks a shard, or a segment to check. Return: false: there is none now. */
 static bool rebuild_begin(struct core *core)
 {
 	struct core_rebuild *re = &core->rebuild;
@@ -120,14 +152,14 @@ static bool rebuild_begin(struct core *core)
 		re->shard = __builtin_ctz(~there);
 		re->lane = 0;
 		re->step = CORE_REBUILD_LANE;
+		re->check = false;
 		re->all = false;
 		re->stop = false;
 		rebuild_take(core);
 		core->changes++;
 		return true;
 	}
-	core->rebuilds = false;
-	return false;
+	return rebuild_check(core);
 }
 
 /* Give back the free lanes, and forget the stripe. */
@@ -158,7 +190,8 @@ void core_rebuild_stop(struct core *core)
 	core->rebuilds = true;
 	if (re->in_flight)
 		return;
-	core_frame_free(core, re->to, re->frame);
+	if (!re->check)
+		core_frame_free(core, re->to, re->frame);
 	rebuild_end(core);
 }
 
@@ -235,6 +268,7 @@ static void rebuild_lane(struct core *core, const struct core_segment *seg)
 		re->read.lane[shard] = rebuild_block(core, shard, 0);
 		nr++;
 	}
+	rebuild_read(core, 0, re->check);	/* headers */
 	rebuild_read(core, g->table, g->tables);
 	re->step = CORE_REBUILD_TABLES;
 }
@@ -246,6 +280,7 @@ static void rebuild_again(struct core *core)
 
 	if (re->all) {
 		core->stats.copies_failed++;
+		core_copy_tell(core, rebuild_segment(core), CORE_BACKUPS, 0, FORMAT_OK);
 		core_rebuild_stop(core);
 		core->rebuilds = false;
 		return;
@@ -255,20 +290,63 @@ static void rebuild_again(struct core *core)
 	core->changes++;
 }
 
-static void rebuild_write(struct core *core, const struct core_segment *seg)
+/* Return: shards of the segment that are bad. */
+static uint32_t rebuild_bad(struct core *core, const struct core_segment *seg)
+{
+	struct row_read *read = &core->rebuild.read;
+	uint32_t bad = read->there & ~read->whole, row, b;
+
+	for (row = 0; row < core->shards.rows; row++)
+		if (row < read->front || row >= core->shards.rows - read->back)
+			(void)row_make(read, row, 0, NULL);
+	core_each_backup(b, seg->on)
+		if (format_header_check((const void *)rebuild_block(core, seg->shard[b], 0), &core->super[b],
+					seg->item.segment, seg->item.generation))
+			bad |= 1u << seg->shard[b];
+	return bad | read->bad;
+}
+
+/* All of the segment has been read. Return: a shard is to be written. */
+static bool rebuild_checked(struct core *core, struct core_segment *seg)
+{
+	struct core_rebuild *re = &core->rebuild;
+	uint32_t bad = rebuild_bad(core, seg), b;
+
+	core->stats.checked += __builtin_popcount(re->read.there);
+	if (!bad) {
+		seg->doubted = 0;
+		rebuild_end(core);
+		return false;
+	}
+	/* One after the other: the next check finds the next one. */
+	re->shard = __builtin_ctz(bad);
+	re->read.whole &= ~(1u << re->shard);
+	core_each_backup(b, seg->on)
+		if (seg->shard[b] == re->shard)
+			core_copy_tell(core, seg, b, 0, FORMAT_CRC);
+	return true;
+}
+
+static void rebuild_write(struct core *core, struct core_segment *seg)
 {
 	struct core_rebuild *re = &core->rebuild;
 	const struct shard_geometry *g = &core->shards;
+	uint32_t to = re->to;
 
+	if (re->check && !rebuild_checked(core, seg))
+		return;
+	if (re->check)
+		to = lanes_where(core->lanes, re->stripe, re->shard).backup;
 	if (row_rebuild(&re->read, re->shard, rebuild_block(core, re->shard, 0))) {
+		seg->doubted = 0;
 		rebuild_again(core);
 		return;
 	}
-	core->stats.bad_replicas += __builtin_popcount(re->read.bad);
-	core_make_header(core, seg, re->to, core->store_time, (void *)rebuild_block(core, re->shard, 0));
-	rebuild_range(re, re->to, re->shard, 0, 1 + re->read.front);
-	rebuild_range(re, re->to, re->shard, shard_row(g->rows - re->read.back), re->read.back);
-	rebuild_range(re, re->to, re->shard, g->table, g->tables);
+	core->stats.bad_replicas += re->check ? 1 : __builtin_popcount(re->read.bad);
+	core_make_header(core, seg, to, core->store_time, (void *)rebuild_block(core, re->shard, 0));
+	rebuild_range(re, to, re->shard, 0, 1 + re->read.front);
+	rebuild_range(re, to, re->shard, shard_row(g->rows - re->read.back), re->read.back);
+	rebuild_range(re, to, re->shard, g->table, g->tables);
 	re->step = CORE_REBUILD_WRITE;
 }
 
@@ -277,10 +355,16 @@ static void rebuild_step(struct core *core)
 {
 	struct core_rebuild *re = &core->rebuild;
 	const struct shard_geometry *g = &core->shards;
-	const struct core_segment *seg;
+	struct core_segment *seg;
 
 	re->nr = 0;
 	re->at = 0;
+	if (re->check && (re->step == CORE_REBUILD_WRITE || !rebuild_segment(core))) {
+		if (re->step == CORE_REBUILD_WRITE)
+			core->flush_wanted[lanes_where(core->lanes, re->stripe, re->shard).backup] = true;
+		rebuild_end(core);
+		return;
+	}
 	if (re->step == CORE_REBUILD_WRITE) {
 		re->step = CORE_REBUILD_LANE;
 		re->lane++;
@@ -303,6 +387,7 @@ static void rebuild_step(struct core *core)
 		break;
 	case CORE_REBUILD_TABLES:
 		if (row_read_closed(&re->read) || re->read.length != seg->item.length) {
+			seg->doubted = 0;
 			rebuild_again(core);
 			break;
 		}

@@ -33,7 +33,7 @@ void core_scrub_tick(struct core *core)
 	     core->scrub_due -= core->scrub_ticks) {
 		struct core_segment *seg = &core->segments[core->scrub_next];
 
-		if ((seg->life == CORE_CLOSED || seg->life == CORE_SEALED) && !seg->open && !seg->coded)
+		if ((seg->life == CORE_CLOSED || seg->life == CORE_SEALED) && !seg->open)
 			seg->doubted |= seg->on & ~seg->bad;
 		if (++core->scrub_next == core->nr_segments)
 			core->scrub_next = 0;

@@ -165,6 +165,16 @@ uint32_t core_lanes_left(const struct core *core)
 	return lanes_left(core->lanes, core->least_shards) + core->shards.k * core_stripes_left(core);
 }
 
+static bool stripe_is_dirty(const struct core *core, uint32_t stripe)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->nr_dirty_stripes; i++)
+		if (core->dirty_stripes[i] == stripe)
+			return true;
+	return false;
+}
+
 /**
  * core_stripe_dirty - have the next digest record name a stripe
  * @core: core
@@ -173,13 +183,9 @@ uint32_t core_lanes_left(const struct core *core)
  */
 void core_stripe_dirty(struct core *core, uint32_t stripe, enum core_stripe_life life)
 {
-	uint32_t i;
-
 	core->stripes[stripe] = (uint8_t)life;
-	for (i = 0; i < core->nr_dirty_stripes; i++)
-		if (core->dirty_stripes[i] == stripe)
-			return;
-	core->dirty_stripes[core->nr_dirty_stripes++] = stripe;
+	if (!stripe_is_dirty(core, stripe))
+		core->dirty_stripes[core->nr_dirty_stripes++] = stripe;
 }
 
 /* Make a stripe, and take its first lane. */
@@ -260,6 +266,9 @@ void core_stripes_run(struct core *core)
 		if (core->stripes[number] != CORE_STRIPE_LISTED || lanes_used(core->lanes, number) ||
 		    (uint32_t)__builtin_popcount(lanes_there(core->lanes, number)) >= shards)
 			continue;
+		/* A record removes what is listed: a shard that was made anew is not yet. */
+		if (stripe_is_dirty(core, number))
+			continue;
 		for (lane = (struct lane) { .stripe = number }; lane.lane < core->shards.k; lane.lane++)
 			lanes_claim(core->lanes, &lane);
 		core_stripe_dirty(core, number, CORE_STRIPE_LEAVING);
@@ -333,9 +342,6 @@ void core_stripes_record(struct core *core, struct lsmem_digest *digest)
 	for (i = 0; record->full && i < core->nr_stripes; i++)
 		if (core->stripes[i] == CORE_STRIPE_NEW || core->stripes[i] == CORE_STRIPE_LISTED)
 			core_stripe_items(core, digest, i, LSMEM_ITEM_STRIPE);
-	for (i = 0; !RULE(STRIPE_REUSE) && i < record->nr_stripes; i++)
-		if (core->stripes[record->stripes[i]] == CORE_STRIPE_LEAVING)
-			core_stripe_gone(core, record->stripes[i]);
 }
 
 /**

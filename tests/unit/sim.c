@@ -342,6 +342,8 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 	sim->core = core_new(&params, error);
 	if (!sim->core)
 		sim_fail(sim, "%s", error);
+	else if (sim->options.k)
+		core_scrub(sim->core, 3);
 	memset(sim->requests, 0, sizeof(sim->requests));
 	sim->draining = false;
 }
@@ -864,9 +866,20 @@ void sim_cut_alone(struct sim *sim, enum disk_cut kind)
 	sim_cut(sim, kind);
 }
 
-/* The daemon is killed: its requests in flight complete, and a new daemon starts. */
+/*
+ * The daemon is killed: its requests in flight complete, and a new daemon starts. Some had not been submitted yet: with
+ * replicas that changes nothing, since what is not acknowledged on one of them is sent again to all.
+ */
 void sim_kill(struct sim *sim)
 {
+	uint32_t n = 0;
+
+	while (sim->options.k && n < disk_in_flight(sim->disk)) {
+		if (random_chance(&sim->random, 30))
+			disk_drop(sim->disk, disk_nth(sim->disk, n));
+		else
+			n++;
+	}
 	disk_land(sim->disk);
 	core_free(sim->core);
 	sim->core = NULL;

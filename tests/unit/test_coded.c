@@ -15,6 +15,7 @@
 
 uint64_t lsmem_mutation;
 
+#define ALL(sim)	((1u << (sim)->options.backups) - 1)
 #define CUTS	8u	/* of a store, times m: more parity shards make more sets */
 
 static const struct sim_options codes[] = {
@@ -49,7 +50,7 @@ static int check(struct sim *sim, struct recover_result *result)
 /* Check with all sets of up to m lost drives. */
 static bool all_sets(struct sim *sim, uint32_t *tries)
 {
-	uint32_t all = (1u << sim->options.backups) - 1, there;
+	uint32_t all = ALL(sim), there;
 	struct recover_result result;
 
 	for (there = all; there; there--) {
@@ -186,6 +187,37 @@ static bool test_check(void)
 	return true;
 }
 
+/* Bad shards are found while the store is served, and made of the others. */
+static bool test_scrub(void)
+{
+	struct sim *sim = at_rest();
+	struct recover_result result;
+	struct core_stats stats;
+	uint64_t header;
+	uint32_t i;
+
+	CHECK(!sim->error[0] && !check(sim, &result));
+	CHECK(sim_start(sim, false));
+	sim->there = ALL(sim);
+	core_scrub(sim->core, 2);
+	/* Of one segment a block of data and a header are bad. */
+	header = find(sim, 4) - LSMEM_BLOCK;
+	disk_flip(sim->disk, find(sim, 1), 77);
+	disk_flip(sim->disk, header, 1234);
+	for (i = 0; i < 40 && !sim->error[0]; i++) {
+		core_tick(sim->core);
+		sim_issue(sim);
+		sim_settle(sim);
+	}
+	core_stats(sim->core, &stats);
+	CHECK(!sim->error[0] && stats.checked && stats.bad_replicas == 2 && !stats.copies_failed);
+	sim_shutdown(sim);
+	sim_cut(sim, DISK_CUT_DROP);
+	CHECK(!check(sim, &result) && !result.bad_copies && result.closed);
+	sim_free(sim);
+	return true;
+}
+
 int main(void)
 {
 	uint32_t i, tries;
@@ -198,5 +230,6 @@ int main(void)
 		       codes[i].m, tries);
 	}
 	tap_ok(test_check(), "the check finds bad blocks, goes on without them, and compares parity with data");
+	tap_ok(test_scrub(), "bad shards are found by scrubbing, and made anew in their places");
 	return tap_end();
 }

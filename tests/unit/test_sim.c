@@ -92,6 +92,8 @@ static const struct {
 					       .backups = 6, .k = 3, .m = 2, .join = true } },
 	{ "coded 2+1, large", { .frames = 10, .size = 2, .steps = 250, .kills = 20, .faults = 10,
 				.backups = 3, .k = 2, .m = 1 } },
+	{ "coded 2+1, often killed", { .frames = 10, .size = 1, .steps = 60, .kills = 80, .faults = 5,
+				       .backups = 3, .k = 2, .m = 1 } },
 	{ "coded 2+1 of four that come back", { .frames = 10, .size = 1, .steps = 250, .kills = 20, .faults = 20,
 						.backups = 4, .k = 2, .m = 1, .join = true } },
 	{ "coded 2+1, three domains of two", { .frames = 8, .size = 0, .steps = 250, .kills = 20, .faults = 20,
