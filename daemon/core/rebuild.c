@@ -375,7 +375,7 @@ static void rebuild_step(struct core *core)
 		re->lane++;
 	}
 	core->changes++;
-	if (re->lane == g->k || !RULE(COPY_WHOLE)) {
+	if (re->lane == g->k || (!re->check && !RULE(COPY_WHOLE))) {
 		re->step = CORE_REBUILD_WRITTEN;
 		core->flush_wanted[re->to] = true;
 		return;

@@ -218,17 +218,53 @@ static bool test_scrub(void)
 	return true;
 }
 
-int main(void)
+/* The power fails in each request of a recovery, and no write that was not flushed is left. */
+static bool test_cut_off(uint32_t *tries)
+{
+	struct recover_result result;
+	struct sim *sim;
+	uint32_t steps;
+	int ret;
+
+	for (*tries = 0;; (*tries)++) {
+		sim = sim_new(9, &codes[0]);
+		CHECK(sim_start(sim, false));
+		for (steps = 300; steps && !sim->error[0]; steps--)
+			sim_step(sim);
+		sim_cut(sim, DISK_CUT_KEEP);
+		sim->io_left = 1 + *tries;
+		ret = sim_attempt(sim);
+		if (!ret)
+			break;
+		disk_cut(sim->disk, DISK_CUT_DROP);
+		CHECK(ret == -ECANCELED && !sim->error[0]);
+		ret = check(sim, &result);
+		oracle_look(sim->model);
+		if (ret || sim->model->error[0])
+			tap_note("request %u: %s%s", *tries, sim->last_damage, sim->model->error);
+		CHECK(!ret && !sim->model->error[0]);
+		sim_free(sim);
+	}
+	sim_free(sim);
+	return true;
+}
+
+/* test_coded N: without rule N of daemon/base/rules.h */
+int main(int argc, char **argv)
 {
 	uint32_t i, tries;
 	bool ok;
 
+	if (argc > 1)
+		lsmem_mutation = 1ull << strtoul(argv[1], NULL, 0);
 	for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
 		tries = 0;
 		ok = test_sets(&codes[i], 1 + i, &tries);
 		tap_ok(ok && tries, "%u+%u: all sets of lost drives, %u of them", codes[i].k,
 		       codes[i].m, tries);
 	}
+	ok = test_cut_off(&tries);
+	tap_ok(ok && tries, "a recovery is cut off in each of its %u requests", tries);
 	tap_ok(test_check(), "the check finds bad blocks, goes on without them, and compares parity with data");
 	tap_ok(test_scrub(), "bad shards are found by scrubbing, and made anew in their places");
 	return tap_end();

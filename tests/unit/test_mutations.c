@@ -48,7 +48,7 @@ static const struct {
 	uint32_t rule;
 } shared[] = {
 #define SHARED(name) { #name, RULE_##name }
-	SHARED(ACK_AFTER_FLUSH), SHARED(CLOSE_AFTER_FLUSH), SHARED(FRAME_REUSE), SHARED(COPY_WHOLE), SHARED(CUT_FLUSH),
+	SHARED(ACK_AFTER_FLUSH), SHARED(CLOSE_AFTER_FLUSH), SHARED(FRAME_REUSE), SHARED(COPY_WHOLE),
 };
 
 /* Rules of rows that random lives notice soon. test_row has all of them. */
