@@ -26,7 +26,7 @@ void core_closed(struct core *core, const struct lsmem_event *event)
 			  (unsigned long long)event->segment, event->to, open ? open->stream : 0);
 		return;
 	}
-	if (!lsmem_segment_fits(event->to, event->entries)) {
+	if (!core_fits(core, seg, event->to, event->entries)) {
 		core_fail(core, "segment %llu: %u bytes and %u entries do not fit a frame",
 			  (unsigned long long)event->segment, event->to, event->entries);
 		return;
@@ -192,6 +192,8 @@ static bool core_data_issued(const struct core_open *open)
 {
 	uint32_t b;
 
+	if (open->rows)
+		return open->rows->writer && row_issued(open->rows->writer) >= open->length;
 	core_each_backup(b, open->segment->on)
 		if (open->replica[b].issued < open->length)
 			return false;
@@ -230,6 +232,8 @@ void core_closes_run(struct core *core)
 			break;
 		if (!core_make_directory(core, open, close))
 			return;
+		if (open->rows && !core_rows_close(open->rows, close))
+			continue;
 		close->open = open;
 		memset(close->to, 0, sizeof(close->to));
 		open->close = close;
@@ -238,6 +242,13 @@ void core_closes_run(struct core *core)
 	for (close = core->closes; close < core->closes + CORE_CLOSES; close++) {
 		if (!close->open)
 			continue;
+		if (close->open->rows) {
+			if (core_rows_close_run(core, close) && !RULE(CLOSE_AFTER_FLUSH))
+				core_close_check(core, close, CORE_WRITTEN);
+			if (close->open)
+				core_close_check(core, close, CORE_DURABLE);
+			continue;
+		}
 		core_each_backup(b, close->open->segment->on & ~core->lost)
 			core_close_write(core, close, b);
 		/* A replica may have been removed, and the others may be durable. */
@@ -256,7 +267,9 @@ void core_close_done(struct core *core, struct core_op *op)
 	struct core_transfer *to = &close->to[op->io.backup];
 
 	to->done += op->io.length;
-	if (to->done < close->bytes)
+	if (op->rows)
+		core->changes++;
+	if (op->rows || to->done < close->bytes)
 		return;
 	to->state = CORE_WRITTEN;
 	core->flush_wanted[op->io.backup] = true;

@@ -30,8 +30,16 @@
 
 /* ---- Sources ----------------------------------------------------------- */
 
-static void core_copy_tell(struct core *core, const struct core_segment *seg, uint32_t backup,
-			   int error, enum format_error format)
+/**
+ * core_copy_tell - have core_bad_next() name a bad replica or shard
+ * @core: core
+ * @seg: its segment
+ * @backup: its backup; CORE_BACKUPS: the segment has no sound one to make others of
+ * @error: of a read, or 0
+ * @format: what is wrong
+ */
+void core_copy_tell(struct core *core, const struct core_segment *seg, uint32_t backup, int error,
+		    enum format_error format)
 {
 	if (core->bads_next - core->bads_first == CORE_BADS)
 		return;
@@ -62,6 +70,7 @@ void core_replica_doubt(struct core *core, uint64_t segment, uint32_t generation
 		return;
 	seg->doubted |= 1u << backup;
 	core->copies = true;
+	core->rebuilds = true;
 	core_run(core);
 }
 
@@ -162,14 +171,14 @@ static bool core_copy_keeps(const struct core_copy *copy)
 static bool core_copy_wants(const struct core *core, const struct core_segment *seg)
 {
 	return (seg->life == CORE_CLOSED || seg->life == CORE_SEALED) && !seg->open &&
-	       !seg->uncopied && !(seg->on & core->lost) &&
+	       !seg->coded && !seg->uncopied && !(seg->on & core->lost) &&
 	       (uint32_t)__builtin_popcount(seg->on & ~seg->bad) < core_wanted(core);
 }
 
 /* Return: replicas of a segment that are to be checked, as a mask of backups. */
 static uint32_t core_copy_doubted(const struct core *core, const struct core_segment *seg)
 {
-	return (seg->life == CORE_CLOSED || seg->life == CORE_SEALED) && !seg->open ?
+	return (seg->life == CORE_CLOSED || seg->life == CORE_SEALED) && !seg->open && !seg->coded ?
 	       seg->doubted & seg->on & ~seg->bad & core_alive(core) : 0;
 }
 

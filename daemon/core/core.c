@@ -115,6 +115,7 @@ static void core_flush_run(struct core *core)
 		core_closes_flush(core, b);
 		core_digest_flush(core, b);
 		core_copy_flush(core, b);
+		core_rebuild_flush(core, b);
 		core->flush_wanted[b] = false;
 		core->flushing[b] = true;
 		core_op_start(core, op, 0);
@@ -135,6 +136,7 @@ static void core_flushed(struct core *core, uint32_t backup, int error)
 	core_closes_flushed(core, backup);
 	core_digest_flushed(core, backup);
 	core_copy_flushed(core, backup);
+	core_rebuild_flushed(core, backup);
 }
 
 /* ---- The queue of events ----------------------------------------------- */
@@ -195,6 +197,8 @@ void core_run(struct core *core)
 		core_closes_run(core);
 		core_retires_run(core);
 		core_copy_run(core);
+		core_rebuild_run(core);
+		core_stripes_run(core);
 		core_digest_run(core);
 		core_flush_run(core);
 	} while (core->changes != before && core->state != CORE_FAILED);
@@ -217,7 +221,7 @@ bool core_listed(struct core *core, uint64_t segment, struct core_listed *listed
 	const struct core_segment *seg = core_segment_find(core, segment);
 	uint32_t b;
 
-	if (!seg || (seg->life != CORE_CLOSED && seg->life != CORE_SEALED))
+	if (!seg || seg->coded || (seg->life != CORE_CLOSED && seg->life != CORE_SEALED))
 		return false;
 	*listed = (struct core_listed){
 		.generation = seg->item.generation, .length = seg->item.length, .closed = seg->life == CORE_CLOSED,
@@ -305,6 +309,7 @@ void core_tick(struct core *core)
 	core->tick = true;
 	core->copy_left = core->copy_bytes;
 	core->copies = true;	/* frames may have become free */
+	core->rebuilds = true;
 	core_scrub_tick(core);
 	core_run(core);
 }
@@ -315,6 +320,8 @@ static void core_count_write(struct core *core, const struct core_op *op, uint8_
 		[CORE_OP_HEADER] = CORE_PART_HEADER,
 		[CORE_OP_LOG] = CORE_PART_LOG,
 		[CORE_OP_COPY] = CORE_PART_LOG,
+		[CORE_OP_ROWS] = CORE_PART_LOG,
+		[CORE_OP_REBUILD] = CORE_PART_LOG,
 		[CORE_OP_CLOSE] = CORE_PART_DIRECTORY,
 		[CORE_OP_DIGEST] = CORE_PART_DIGEST,
 	};
@@ -332,12 +339,14 @@ void core_io_done(struct core *core, uint32_t id, int error)
 	uint32_t backup = op->io.backup;
 	uint8_t kind = op->kind;
 
+	bool over = op->rows && core_rows_release(op->rows);
+
 	op->kind = CORE_OP_FREE;
 	core->nr_ops[backup]--;
 	if (core->state == CORE_FAILED)
 		return;
 	/* A completion of a lost backup proves nothing. */
-	if (!(core_alive(core) >> backup & 1u) && kind != CORE_OP_COPY)
+	if (!(core_alive(core) >> backup & 1u) && kind != CORE_OP_COPY && kind != CORE_OP_REBUILD)
 		return;
 	/* Invariant 3: after a failed write or flush the content of the backup is not known, and
 	 * the next flush can succeed without the lost bytes.
@@ -352,12 +361,14 @@ void core_io_done(struct core *core, uint32_t id, int error)
 		core_backup_stop(core, backup, why);
 		if (kind == CORE_OP_COPY)
 			core_copy_done(core, op, error);
+		if (kind == CORE_OP_REBUILD)
+			core_rebuild_done(core, op, error);
 		core_run(core);
 		return;
 	}
 	if (op->io.kind == CORE_IO_WRITE)
 		core_count_write(core, op, kind);
-	switch (kind) {
+	switch (over ? CORE_OP_FREE : kind) {
 	case CORE_OP_HEADER:
 		core_header_done(core, op);
 		break;
@@ -375,6 +386,15 @@ void core_io_done(struct core *core, uint32_t id, int error)
 		break;
 	case CORE_OP_COPY:
 		core_copy_done(core, op, error);
+		break;
+	case CORE_OP_ROWS:
+		core_rows_done(core, op);
+		break;
+	case CORE_OP_SIDES:
+		core_rows_sides(core, op, error);
+		break;
+	case CORE_OP_REBUILD:
+		core_rebuild_done(core, op, error);
 		break;
 	}
 	core_run(core);
@@ -519,7 +539,7 @@ enum core_backup_state core_backup(const struct core *core, uint32_t backup)
 
 void core_stats(const struct core *core, struct core_stats *stats)
 {
-	uint32_t wanted = core_wanted(core), i, b;
+	uint32_t replicas = core_wanted(core), i, b;
 
 	*stats = core->stats;
 	for (b = 0; b < core->nr_backups; b++) {
@@ -539,6 +559,7 @@ void core_stats(const struct core *core, struct core_stats *stats)
 	for (i = 0; i < core->nr_segments; i++) {
 		const struct core_segment *seg = &core->segments[i];
 		uint32_t on = seg->life < CORE_OPEN ? seg->on : seg->listed;
+		uint32_t wanted = seg->coded ? core_shards(core) : replicas;
 
 		stats->segments += seg->life != CORE_FREE;
 		if (!seg->life || (uint32_t)__builtin_popcount(on & ~core->lost & ~seg->bad) >= wanted)

@@ -2,7 +2,8 @@
 /*
  * core: the decisions of the daemon while it serves a store, as a deterministic state machine
  * without I/O. Core makes no system call, reads no clock, and has no threads and no locks: one
- * thread calls it at a time. core_new() allocates all of its memory. The same calls in the same
+ * thread calls it at a time. core_new() allocates all of its memory, but for the rows of a coded segment,
+ * which waits for that if there is none. The same calls in the same
  * order give the same decisions, so the tests can crash core thousands of times a second.
  *
  * In:	core_event()	from the kernel, in order	core_clock()	what comes with events
@@ -73,6 +74,9 @@ struct core_log {
  * @domains: domains are configured; false: each backup is a domain of its own
  * @replicas: wanted of each segment; 0: one on every backup
  * @min_replicas: core acknowledges nothing of a segment with fewer replicas; 0: 1
+ * @k: of a coded store: data shards of new segments, which get no replicas; 0: new segments get replicas
+ * @m: parity shards
+ * @min_parity: core acknowledges nothing of a coded segment with fewer than @k + @min_parity shards
  * @copy_bytes: bytes that core reads between two ticks to restore replicas, at most; 0: no limit
  * @map: the newest durable digest; core copies it
  * @log: the store's memory
@@ -88,6 +92,7 @@ struct core_params {
 	bool domains;
 	uint32_t replicas;
 	uint32_t min_replicas;
+	uint32_t k, m, min_parity;
 	uint64_t copy_bytes;
 	const struct digest_map *map;
 	struct core_log log;
@@ -129,8 +134,8 @@ struct core_io {
 /* The content of a write, for statistics. */
 enum core_part {
 	CORE_PART_HEADER,
-	CORE_PART_LOG,		/* log data, and copies that restore a replica */
-	CORE_PART_DIRECTORY,	/* directory and footer */
+	CORE_PART_LOG,		/* log data, their parity, and copies that restore a replica */
+	CORE_PART_DIRECTORY,	/* directory and footer; of a coded segment its last rows and tables */
 	CORE_PART_DIGEST,
 	CORE_PARTS,
 };
@@ -199,7 +204,7 @@ struct core_backup_stats {
  * @memory_bytes: gauge: bytes acknowledged as received, not durable yet
  * @term: gauge: of the last durable digest
  * @sequence: gauge: of the last durable digest
- * @short_segments: gauge: closed segments with fewer sound replicas than wanted
+ * @short_segments: gauge: closed segments with fewer sound replicas, or shards, than wanted
  * @short_open: gauge: the same of segments that are not closed yet
  */
 struct core_stats {
@@ -303,7 +308,7 @@ struct core_listed {
  * @segment: its id
  * @listed: out
  *
- * Return: false: the segment is open, or retired, or has no frames.
+ * Return: false: the segment is open, or retired, or coded, or has no frames.
  */
 bool core_listed(struct core *core, uint64_t segment, struct core_listed *listed);
 

@@ -32,12 +32,29 @@ static uint32_t core_item_state(const struct core_segment *seg)
 	}
 }
 
+/**
+ * core_record_bytes - compute the length of the longest record
+ * @core: core
+ *
+ * Return: bytes. A full record has an item for each replica, and of a coded store one for each frame of a stripe and one for
+ * each coded segment; and one says where the log branched off.
+ */
+uint64_t core_record_bytes(const struct core *core)
+{
+	return format_digest_bytes((core->nr_stripes ? 2 : 1) * core->nr_segments + 1);
+}
+
 /* Add the items of a segment's replicas. An item is removed only if the durable digest lists it. */
 static void core_record_add(struct core *core, const struct core_segment *seg, uint32_t state)
 {
 	struct lsmem_digest *digest = (void *)core->record.buffers[core->record.buffer];
 	uint32_t gone = state == LSMEM_ITEM_REMOVED ? seg->listed : seg->listed & ~seg->on, b;
 
+	if (seg->coded) {
+		if (state != LSMEM_ITEM_REMOVED || (seg->listed && !core->record.full))
+			digest_add_lane(digest, lane_item(&seg->lane), &seg->item, state);
+		return;
+	}
 	core_each_backup(b, core->record.map.mask & (seg->on | gone)) {
 		bool stays = !(gone >> b & 1u);
 
@@ -77,9 +94,9 @@ static uint32_t core_record_items(const struct core *core, uint32_t mask)
 	for (i = 0; i < core->nr_dirty; i++) {
 		const struct core_segment *seg = &core->segments[core->dirty[i]];
 
-		items += __builtin_popcount(mask & (seg->on | seg->listed));
+		items += seg->coded ? 1 : __builtin_popcount(mask & (seg->on | seg->listed));
 	}
-	return items;
+	return items + core_stripes_items(core);
 }
 
 /* Choose a buffer for the record that no request in flight to a lost backup uses. */
@@ -117,10 +134,10 @@ static bool core_record_whole(struct core *core)
 		const struct core_segment *seg = &core->segments[i];
 
 		if (!seg->life || seg->life == CORE_HEADER || seg->life == CORE_LEAVING ||
-		    seg->on & core_alive(core))
+		    core_readable(core, seg, seg->on & core_alive(core)))
 			continue;
-		core_fail(core, "segment %llu: its last replica is lost",
-			  (unsigned long long)seg->item.segment);
+		core_fail(core, "segment %llu: its last %s lost", (unsigned long long)seg->item.segment,
+			  seg->coded ? "shards that it can be read from are" : "replica is");
 		return false;
 	}
 	return true;
@@ -161,8 +178,10 @@ static void core_make_record(struct core *core)
 	}
 	core_record_buffer(core);
 	digest = (void *)record->buffers[record->buffer];
-	memset(digest, 0, format_digest_bytes(record->full ? core->nr_segments + 1 : items));
+	memset(digest, 0, record->full ? core_record_bytes(core) : format_digest_bytes(items));
 	digest_head(digest, &record->map, &core->super[any], kind);
+	/* Before the segments: a lane is of a stripe that is known. */
+	core_stripes_record(core, digest);
 	record->nr = 0;
 	for (i = 0; i < core->nr_dirty; i++) {
 		struct core_segment *seg = &core->segments[core->dirty[i]];
@@ -246,7 +265,7 @@ static void core_record_durable(struct core *core)
 		}
 		seg->item.state = record->states[i];
 		/* Replicas that the record removes: invariant 10 holds for their frames, too. */
-		core_each_backup(b, seg->listed & ~record->on[i])
+		core_each_backup(b, seg->coded ? 0 : seg->listed & ~record->on[i])
 			core_frame_free(core, b, seg->frame[b]);
 		seg->listed = record->on[i];
 		if (seg->life == CORE_OPENING) {
@@ -257,6 +276,7 @@ static void core_record_durable(struct core *core)
 			core->stats.opened++;
 		}
 	}
+	core_stripes_durable(core);
 	for (i = core->retire_first; i != core->retire_next; i++)
 		if (core->retires[i % CORE_RETIRES].recorded)
 			core->retires[i % CORE_RETIRES].ack = true;

@@ -21,7 +21,7 @@ static bool core_may_extend(const struct core *core, const struct core_open *ope
 {
 	const struct core_segment *seg = open->segment;
 
-	return seg && seg->life == CORE_OPEN && open->placed && !open->reopened &&
+	return seg && !seg->coded && seg->life == CORE_OPEN && open->placed && !open->reopened &&
 	       !open->closed && !open->close && !seg->adding && !(seg->on & core->lost) &&
 	       (uint32_t)__builtin_popcount(seg->on) < core_wanted(core);
 }

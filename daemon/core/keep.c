@@ -43,7 +43,7 @@ void core_keep_past(struct core *core, uint32_t backup, const struct digest_past
 		if (item->state != LSMEM_ITEM_CLOSED && item->state != LSMEM_ITEM_SEALED)
 			continue;
 		seg = core_segment_find(core, item->segment);
-		if (!seg || !core_keep_same(seg, item) ||
+		if (!seg || seg->coded || !core_keep_same(seg, item) ||
 		    (seg->on | seg->listed | seg->kept) >> backup & 1u)
 			continue;
 		seg->kept |= 1u << backup;

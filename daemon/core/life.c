@@ -10,10 +10,13 @@
 #include "private.h"
 #include "base/memory.h"
 
-static int core_alloc_all(struct core *core, const struct digest_map *map)
+static int core_alloc_all(struct core *core, const struct core_params *params)
 {
+	const struct digest_map *map = params->map;
 	size_t segments = core->nr_segments, buckets = 1, i;
 
+	if (core_stripes_alloc(core, params))
+		return -ENOMEM;
 	while (buckets < 2 * segments)
 		buckets *= 2;
 	core->hash_mask = buckets - 1;
@@ -30,7 +33,7 @@ static int core_alloc_all(struct core *core, const struct digest_map *map)
 	core->blocks = memory_get((size_t)CORE_OPENS * core->nr_backups * LSMEM_BLOCK);
 	for (i = 0; i < core->nr_backups; i++) {
 		core->free_frames[i] = calloc(map->frames, sizeof(**core->free_frames));
-		core->record.buffers[i] = memory_get(format_digest_bytes(segments + 1));
+		core->record.buffers[i] = memory_get(core_record_bytes(core));
 		if (!core->free_frames[i] || !core->record.buffers[i])
 			return -ENOMEM;
 	}
@@ -84,12 +87,30 @@ static bool core_adopt(struct core *core, const struct digest_map *map)
 
 			if (item->state && !core_adopt_item(core, item, b, frame))
 				return false;
-			if (!item->state && frame < __le64_to_cpu(core->super[b].frames))
+			if (!item->state && !(map->stripes && map->stripes->of[b * map->frames + frame]) && frame < __le64_to_cpu(core->super[b].frames))
 				core_frame_free(core, b, frame);
 		}
 	}
 	core->copies = true;
-	return true;
+	return core_stripes_adopt(core, map);
+}
+
+/* Return: why core cannot code as @params say; NULL: it can, or need not. */
+static const char *core_check_code(const struct core_params *params)
+{
+	const struct digest_stripes *s = params->map->stripes;
+	struct shard_geometry g;
+
+	if (!params->k)
+		return NULL;
+	if (!s)
+		return "the store is not coded";
+	if (!shard_geometry(&g, params->k, params->m, SHARD_FRAME) || params->m >= params->k ||
+	    params->min_parity > params->m)
+		return "there is no such code";
+	if (s->k && (s->k != params->k || s->m != params->m))
+		return "the store has segments of another code";
+	return NULL;
 }
 
 /* Return: why core cannot work on @params; NULL: it can. */
@@ -98,8 +119,8 @@ static const char *core_check_params(const struct core_params *params)
 	const struct digest_map *map = params->map;
 	uint32_t left = 0, b;
 
-	if (map->stripes && (map->stripes->nr_shards || map->stripes->nr_segments))
-		return "the store is coded, and core does not serve such stores";
+	if (core_check_code(params))
+		return core_check_code(params);
 	if (params->io_bytes % LSMEM_BLOCK || params->io_bytes < LSMEM_SEGLET_BYTES ||
 	    params->io_bytes > CORE_IO_BYTES || !params->log.nr_seglets ||
 	    map->backups > CORE_BACKUPS || map->mask >> map->backups ||
@@ -151,11 +172,13 @@ static void core_set_params(struct core *core, const struct core_params *params)
 		}
 	}
 	core->urgent = core->lost;
+	core->coding = params->k;
 }
 
 struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BYTES])
 {
 	const char *wrong = core_check_params(params);
+	const struct digest_stripes *stripes = params->map->stripes;
 	struct core *core;
 	uint32_t place, b;
 
@@ -165,18 +188,21 @@ struct core *core_new(const struct core_params *params, char error[CORE_ERROR_BY
 		return NULL;
 	}
 	for (place = 0; !params->resume && place < digest_places(params->map); place++) {
+		const struct digest_item *item = &params->map->items[place];
+
+		if (item->state != LSMEM_ITEM_OPEN && stripes)
+			item = &stripes->lanes[place];
 		/* Invariant 15: a recovery seals all open segments. */
-		if (params->map->items[place].state == LSMEM_ITEM_OPEN) {
-			snprintf(error, CORE_ERROR_BYTES,
-				 "core: segment %llu is listed as open: recover first",
-				 (unsigned long long)params->map->items[place].segment);
+		if (item->state == LSMEM_ITEM_OPEN) {
+			snprintf(error, CORE_ERROR_BYTES, "core: segment %llu is listed as open: recover first",
+				 (unsigned long long)item->segment);
 			return NULL;
 		}
 	}
 	core = calloc(1, sizeof(*core));
 	if (core)
 		core_set_params(core, params);
-	if (!core || core_alloc_all(core, params->map)) {
+	if (!core || core_alloc_all(core, params)) {
 		snprintf(error, CORE_ERROR_BYTES, "core: no memory for %u frames",
 			 digest_places(params->map));
 		core_free(core);
@@ -218,5 +244,7 @@ void core_free(struct core *core)
 	free(core->record.states);
 	free(core->record.on);
 	memory_put(core->blocks);
+	core_rows_free(core);
+	core_stripes_free(core);
 	free(core);
 }

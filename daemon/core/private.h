@@ -9,6 +9,9 @@
  *	scrub.c		checking all replicas, now and then
  *	extend.c	restoring replicas of open segments
  *	segment.c	backup frames, open segments, ranges, what is durable
+ *	stripe.c	stripes of a coded store: lanes for segments, and what digests say of them
+ *	rows.c		log data, directory and footer of coded segments, in rows
+ *	rebuild.c	shards made anew, and checked
  *	exact.c		segments in which nothing lies beyond what a digest lists
  *	close.c		directory and footer
  *	digest.c	digest records, retirement
@@ -35,6 +38,9 @@
 
 #include "core.h"
 #include "base/rule.h"
+#include "stripe/lane.h"
+#include "stripe/row.h"
+#include "stripe/row_read.h"
 
 #define CORE_QUEUE	1024u	/* events taken and not yet handled */
 #define CORE_OPENS	128u	/* segments from OPEN to CLOSED */
@@ -91,6 +97,9 @@ enum core_life {
  * @uncopied: neither a replica nor the memory is sound: core does not try to copy it again
  * @dirty: it is in @dirty of struct core: the next digest record has to name it
  * @frame: backup frame, by backup
+ * @coded: the segment is in a lane of a stripe. Sets of backups are those with a shard, and nothing is copied
+ * @lane: of a coded segment
+ * @shard: of a coded segment: its shard, by backup
  * @first_seglet: its first seglet in the log's memory when it was closed; CORE_NONE: not known
  * @seen: a RESUME event named it
  * @open: its struct core_open, or NULL
@@ -103,6 +112,9 @@ struct core_segment {
 	bool uncopied;
 	bool dirty;
 	uint32_t frame[CORE_BACKUPS];
+	bool coded;
+	struct lane lane;
+	uint8_t shard[CORE_BACKUPS];
 	uint32_t first_seglet;
 	bool seen;
 	struct core_open *open;
@@ -146,6 +158,54 @@ struct core_replica {
 	uint8_t *block;
 };
 
+enum core_stripe_life {
+	CORE_STRIPE_NONE,
+	CORE_STRIPE_NEW,		/* the next digest names it */
+	CORE_STRIPE_LISTED,
+	CORE_STRIPE_LEAVING,		/* empty, with too few shards: the next digest removes it; its lanes are taken */
+};
+
+/**
+ * struct core_rows - the rows of a coded segment from OPEN to CLOSED
+ * @core: core
+ * @open: the segment; NULL: it is closed, and requests to lost backups are in flight
+ * @next: in the list of those
+ * @in_flight: requests that use its memory
+ * @writer: NULL: resumed, and the sides have not been read
+ * @batches: by number of the batch, modulo ROW_BATCHES
+ * @asked: resumed: reads of the sides have been started
+ * @reading: backups on which these are in flight
+ * @sides: resumed: both sides of each parity shard
+ * @finish: closing: directory, footer, tables
+ * @finishing: @finish is in use
+ * @finished: all of its writes have been started
+ * @end: closing: directory and footer
+ */
+struct core_rows {
+	struct core *core;
+	struct core_open *open;
+	struct core_rows *next;
+	uint32_t in_flight;
+	struct row_writer *writer;
+	/**
+	 * @batches.number: of the batch
+	 * @batches.to: by backup: writes in flight, whether all of them are durable writes, and enum core_progress
+	 */
+	struct core_row_batch {
+		uint64_t number;
+		struct {
+			uint8_t left, state;
+			bool durable;
+		} to[CORE_BACKUPS];
+	} batches[ROW_BATCHES];
+	bool asked;
+	uint32_t reading;
+	uint8_t *sides;
+	struct row_finish finish;
+	bool finishing, finished;
+	const uint8_t *end;
+};
+
 /**
  * struct core_open - a segment from OPEN to CLOSED
  * @event: the OPEN event, or the RESUME event of a resumed segment
@@ -159,6 +219,7 @@ struct core_replica {
  * @closed: resumed: directory and footer are durable already
  * @closing: CLOSE has come, with @length, @entries and @first_seglet
  * @close: directory and footer being written, or NULL
+ * @rows: of a coded segment; NULL: the segment has replicas, or is @closed
  * @stream: home offset at which the next range must begin
  * @committed: end of the ranges so far, home offset
  * @hold: nothing is written before @committed has reached this home offset
@@ -190,6 +251,7 @@ struct core_open {
 	bool closed;
 	bool closing;
 	struct core_close *close;
+	struct core_rows *rows;
 	uint32_t stream;
 	uint32_t committed;
 	uint32_t hold;
@@ -256,6 +318,8 @@ struct core_retire {
  * @segments: numbers of these segments
  * @states: LSMEM_ITEM_* that it gives each of them; 0: it does not name the segment
  * @on: backups of the replicas that it lists of each
+ * @nr_stripes: number of stripes that it lists or removes
+ * @stripes: numbers of these stripes
  */
 struct core_record {
 	bool under_way;
@@ -272,6 +336,8 @@ struct core_record {
 	uint32_t *segments;
 	uint8_t *states;
 	uint16_t *on;
+	uint32_t nr_stripes;
+	uint32_t *stripes;
 };
 
 /**
@@ -300,6 +366,53 @@ struct core_copy {
 	uint8_t *buffer;
 };
 
+enum core_rebuild_step {
+	CORE_REBUILD_LANE,		/* the next lane is to be read */
+	CORE_REBUILD_TABLES,		/* tables are being read */
+	CORE_REBUILD_ROWS,		/* rows are being read */
+	CORE_REBUILD_WRITE,		/* the shard of a segment is being written */
+	CORE_REBUILD_WRITTEN,		/* all lanes are written */
+	CORE_REBUILD_FLUSHING,
+};
+
+/**
+ * struct core_rebuild - the shard that is being made anew
+ * @stripe: number of its stripe; CORE_NONE: none is being made
+ * @shard: of all segments of the stripe
+ * @to: backup that is written
+ * @frame: on @to
+ * @lane: that is being made
+ * @held: lanes without a segment, which are taken until the end
+ * @segments: by lane: number of its segment; CORE_NONE: none
+ * @step: enum core_rebuild_step
+ * @check: the segment in @lane is checked, and a bad shard of it written in its place: there is no @to
+ * @all: all shards are read, not the first k
+ * @stop: it ends when no request is in flight
+ * @in_flight: requests
+ * @read: of the segment in @lane
+ * @nr: elements of @ranges in use
+ * @at: of @ranges, the next to start
+ * @ranges: what is to be read or written: blocks of a lane, which become fewer as requests are started
+ * @next: number of the stripe to look at next
+ * @check_next: number of the segment to look at next
+ * @lanes: blocks of all shards of a lane
+ */
+struct core_rebuild {
+	uint32_t stripe, shard, to, frame;
+	uint32_t lane, held;
+	uint32_t segments[CODE_SHARDS];
+	uint8_t step;
+	bool check, all, stop;
+	uint32_t in_flight;
+	struct row_read read;
+	uint32_t nr, at;
+	struct core_rebuild_range {
+		uint32_t backup, shard, block, blocks;
+	} ranges[2 * CODE_SHARDS];
+	uint32_t next, check_next;
+	uint8_t *lanes;
+};
+
 #define CORE_BADS	32u	/* struct core_bad that wait for core_bad_next() */
 
 enum core_op_kind {
@@ -310,6 +423,9 @@ enum core_op_kind {
 	CORE_OP_DIGEST,
 	CORE_OP_FLUSH,
 	CORE_OP_COPY,
+	CORE_OP_ROWS,
+	CORE_OP_SIDES,
+	CORE_OP_REBUILD,
 };
 
 /**
@@ -317,14 +433,16 @@ enum core_op_kind {
  * @kind: enum core_op_kind
  * @open: the segment of a header or of log data, or NULL
  * @close: the directory and footer that it writes, or NULL
- * @write: of log data: number in @writes of struct core_replica; of a digest record: the low half
- *	of the sequence of the record before it
+ * @rows: whose memory it uses, or NULL
+ * @write: of log data: number in @writes of struct core_replica; of rows: the low half of the number of the batch; of a
+ *	digest record: the low half of the sequence of the record before it
  * @io: the request
  */
 struct core_op {
 	uint8_t kind;
 	struct core_open *open;
 	struct core_close *close;
+	struct core_rows *rows;
 	uint32_t write;
 	struct core_io io;
 };
@@ -386,6 +504,21 @@ struct core {
 	struct core_record record;
 	uint32_t ceiling_ack;			/* generation ceiling for core_acks(); 0: none */
 
+	struct code *code;			/* NULL: the store has no coded segments */
+	bool coding;				/* new segments are coded */
+	uint32_t least_shards;			/* a coded segment with fewer is not acknowledged */
+	struct shard_geometry shards;
+	struct lanes *lanes;
+	uint32_t nr_stripes;			/* bound of the numbers of stripes */
+	uint8_t *stripes;			/* enum core_stripe_life */
+	uint32_t *dirty_stripes;		/* that the next digest has to name */
+	uint32_t nr_dirty_stripes;
+	bool stripes_changed;			/* a stripe may have to leave */
+	struct core_rows *rows;			/* of closed segments, used by requests to lost backups */
+
+	struct core_rebuild rebuild;
+	bool rebuilds;				/* a stripe may lack a shard that can be made */
+
 	struct core_copy copy;
 	uint32_t copy_next;			/* number of the segment to look at next */
 	bool copies;				/* a segment may need a copy */
@@ -427,6 +560,10 @@ void core_run(struct core *core);
 uint32_t core_wanted(const struct core *core);
 uint32_t core_join(struct core *core);
 uint32_t core_choose(const struct core *core, uint64_t id);
+uint32_t core_choose_some(const struct core *core, uint64_t id, uint32_t nr, uint32_t left);
+uint32_t core_choose_shard(const struct core *core, uint32_t taken, uint32_t first);
+uint32_t core_left_of(const struct core *core, uint32_t nr);
+uint32_t core_left_without(const struct core *core, uint32_t nr, uint32_t less);
 bool core_domain_taken(const struct core *core, uint32_t taken, uint32_t b);
 uint32_t core_choose_more(const struct core *core, const struct core_segment *seg);
 uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg);
@@ -436,6 +573,8 @@ void core_shrunk(struct core *core, uint32_t members);
 void core_backup_stop(struct core *core, uint32_t backup, const char *why);
 
 /* core/copy.c */
+void core_copy_tell(struct core *core, const struct core_segment *seg, uint32_t backup, int error,
+		    enum format_error format);
 void core_replica_doubt(struct core *core, uint64_t segment, uint32_t generation, uint32_t backup);
 void core_copy_run(struct core *core);
 void core_copy_done(struct core *core, struct core_op *op, int error);
@@ -457,7 +596,53 @@ void core_extend_run(struct core *core);
 void core_extend_flushed(struct core *core, struct core_open *open, uint32_t backup);
 void core_extend_stop(struct core_segment *seg, uint32_t backup);
 
+/* core/stripe.c */
+int core_stripes_alloc(struct core *core, const struct core_params *params);
+void core_stripes_free(struct core *core);
+bool core_stripes_adopt(struct core *core, const struct digest_map *map);
+uint32_t core_shards(const struct core *core);
+uint32_t core_lanes_left(const struct core *core);
+bool core_lane_take(struct core *core, uint64_t id, struct lane *lane);
+void core_lane_use(struct core *core, struct core_segment *seg, const struct lane *lane);
+void core_lane_give(struct core *core, const struct core_segment *seg);
+void core_stripe_dirty(struct core *core, uint32_t stripe, enum core_stripe_life life);
+void core_stripes_run(struct core *core);
+void core_stripes_lose(struct core *core, uint32_t backup);
+uint32_t core_stripes_items(const struct core *core);
+void core_stripes_record(struct core *core, struct lsmem_digest *digest);
+void core_stripes_durable(struct core *core);
+
+/* core/rebuild.c */
+int core_rebuild_alloc(struct core *core);
+void core_rebuild_run(struct core *core);
+void core_rebuild_stop(struct core *core);
+void core_rebuild_lost(struct core *core, uint32_t backup);
+bool core_rebuild_holds(struct core *core, const struct lane *lane);
+void core_rebuild_done(struct core *core, const struct core_op *op, int error);
+void core_rebuild_flush(struct core *core, uint32_t backup);
+void core_rebuild_flushed(struct core *core, uint32_t backup);
+
+/* core/rows.c */
+void core_rows_place(struct core *core, struct core_open *open);
+void core_rows_resume(struct core *core, struct core_open *open);
+void core_rows_put(struct core_rows *rows);
+void core_rows_free(struct core *core);
+bool core_rows_release(struct core_rows *rows);
+void core_rows_run(struct core *core, struct core_open *open);
+void core_rows_done(struct core *core, struct core_op *op);
+void core_rows_flush(struct core_rows *rows, uint32_t backup);
+void core_rows_flushed(struct core_rows *rows, uint32_t backup);
+void core_rows_sides(struct core *core, struct core_op *op, int error);
+void core_rows_lost(struct core_rows *rows, uint32_t backup);
+void core_rows_shrunk(struct core_rows *rows, uint32_t backup);
+bool core_rows_close(struct core_rows *rows, const struct core_close *close);
+bool core_rows_close_run(struct core *core, struct core_close *close);
+
 /* core/segment.c */
+const uint8_t *core_memory(const struct core *core, const struct core_open *open, uint32_t at);
+bool core_fits(const struct core *core, const struct core_segment *seg, uint32_t length, uint32_t entries);
+void core_count_group(struct core *core, uint32_t backup, uint64_t bytes, uint32_t segments);
+void core_take_durable(struct core *core, struct core_open *open, uint32_t durable, uint32_t received);
 struct core_segment *core_segment_find(struct core *core, uint64_t id);
 struct core_segment *core_segment_put(struct core *core, const struct digest_item *item,
 				      enum core_life life);
@@ -491,11 +676,19 @@ static inline uint32_t core_number(const struct core *core, const struct core_se
 	return seg - core->segments;
 }
 
-/* Return: the byte at which a replica begins on its backup. */
+/* Return: the byte at which a replica, or the lane of a shard, begins on its backup. */
 static inline uint64_t core_where(const struct core *core, const struct core_segment *seg,
 				  uint32_t backup)
 {
-	return format_frame_offset(&core->super[backup], seg->frame[backup]);
+	uint64_t lane = seg->coded ? (uint64_t)seg->lane.lane * core->shards.blocks * LSMEM_BLOCK : 0;
+
+	return format_frame_offset(&core->super[backup], seg->frame[backup]) + lane;
+}
+
+/* Return: can a segment that has only the replicas or shards on @on be read? */
+static inline bool core_readable(const struct core *core, const struct core_segment *seg, uint32_t on)
+{
+	return seg->coded ? (uint32_t)__builtin_popcount(on) >= core->shards.k : on != 0;
 }
 
 /* core/close.c */
@@ -506,6 +699,7 @@ void core_closes_flush(struct core *core, uint32_t backup);
 void core_closes_flushed(struct core *core, uint32_t backup);
 
 /* core/digest.c */
+uint64_t core_record_bytes(const struct core *core);
 bool core_retire(struct core *core, const struct lsmem_event *event);
 void core_retires_run(struct core *core);
 void core_digest_run(struct core *core);

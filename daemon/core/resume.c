@@ -54,6 +54,8 @@ static void core_resume_open(struct core *core, struct core_segment *seg,
 		replica->flushing = open->durable;
 		replica->flushed = open->durable;
 	}
+	if (seg->coded && !open->closed)
+		core_rows_resume(core, open);
 	/* What the kernel calls acknowledged was durable. */
 	if (seg->item.length < open->durable) {
 		seg->item.length = open->durable;
@@ -89,7 +91,7 @@ static void core_resume_segment(struct core *core, const struct lsmem_event *eve
 		return;
 	}
 	seg->seen = true;
-	if (event->to < event->from || !lsmem_segment_fits(event->to, 0) ||
+	if (event->to < event->from || !core_fits(core, seg, event->to, 0) ||
 	    event->to % LSMEM_ALIGN || event->from % LSMEM_ALIGN ||
 	    seg->item.length > event->to || (!opened && event->to)) {
 		core_fail(core, "segment %llu: the digest lists %u durable bytes, in the kernel %u of %u are acknowledged",

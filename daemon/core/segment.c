@@ -70,8 +70,10 @@ void core_segment_free(struct core *core, struct core_segment *seg)
 		link = &core->segments[*link].next;
 	*link = seg->next;
 	core_copy_stop(core, core_number(core, seg));
-	core_each_backup(b, seg->on | seg->listed | seg->kept)
+	core_each_backup(b, seg->coded ? 0 : seg->on | seg->listed | seg->kept)
 		core_frame_free(core, b, seg->frame[b]);
+	if (seg->coded)
+		core_lane_give(core, seg);
 	memset(seg, 0, sizeof(*seg));
 	core->free_segments[core->nr_free_segments++] = core_number(core, seg);
 	core->changes++;
@@ -130,6 +132,7 @@ void core_open_put(struct core *core, struct core_open *open)
 	memmove(&core->list[i], &core->list[i + 1], (core->nr_opens - i) * sizeof(*core->list));
 	if (open->segment)
 		open->segment->open = NULL;
+	core_rows_put(open->rows);
 	open->used = false;
 }
 
@@ -234,8 +237,13 @@ static void core_place(struct core *core, struct core_open *open)
 		.generation = open->event.generation,
 		.replica_generation = core->map.set_generation,
 	};
-	uint32_t on = core_choose(core, item.segment), b;
+	uint32_t on, b;
 
+	if (core->coding) {
+		core_rows_place(core, open);
+		return;
+	}
+	on = core_choose(core, item.segment);
 	if (!on || !core->nr_free_segments)
 		return;
 	core_each_backup(b, on)
@@ -276,7 +284,7 @@ void core_header_check(struct core *core, struct core_open *open)
 	struct core_segment *seg = open->segment;
 	uint32_t b;
 
-	if (open->headed)
+	if (open->headed || (seg->coded && (uint32_t)__builtin_popcount(seg->on) < core->least_shards))
 		return;
 	core_each_backup(b, seg->on)
 		if (open->replica[b].header != CORE_DURABLE)
@@ -333,6 +341,20 @@ uint32_t core_seglets(const struct core *core, struct core_open *open,
 }
 
 /**
+ * core_fits - does a segment have room for so much?
+ * @core: core
+ * @seg: the segment
+ * @length: bytes of log data
+ * @entries: of its directory
+ */
+bool core_fits(const struct core *core, const struct core_segment *seg, uint32_t length, uint32_t entries)
+{
+	return lsmem_segment_fits(length, entries) &&
+	       (!seg->coded || LSMEM_BLOCK + lsmem_block_round(length) + lsmem_directory_bytes(entries) <=
+		shard_room(&core->shards));
+}
+
+/**
  * core_range - handle RANGE: more of a segment is committed
  * @core: core
  * @event: the event
@@ -351,7 +373,7 @@ void core_range(struct core *core, const struct lsmem_event *event)
 		return;
 	}
 	if (event->from != open->stream || event->to <= event->from ||
-	    !lsmem_segment_fits(event->to, 0) || event->to % LSMEM_ALIGN) {
+	    !core_fits(core, seg, event->to, 0) || event->to % LSMEM_ALIGN) {
 		core_fail(core, "segment %llu: the kernel sent bytes %u to %u; expected was a range from %u on",
 			  (unsigned long long)event->segment, event->from, event->to, open->stream);
 		return;
@@ -372,9 +394,15 @@ void core_range(struct core *core, const struct lsmem_event *event)
 	open->bounds[open->nr_bounds++] = event->to;
 }
 
-/* Return: the log's memory of home offset @at. */
-static const uint8_t *core_memory(const struct core *core, const struct core_open *open,
-				  uint32_t at)
+/**
+ * core_memory - find log data in memory
+ * @core: core
+ * @open: the segment
+ * @at: home offset, committed
+ *
+ * Return: the log's memory of @at; the bytes up to the end of its seglet follow.
+ */
+const uint8_t *core_memory(const struct core *core, const struct core_open *open, uint32_t at)
 {
 	return core->log.seglets +
 	       (uint64_t)open->seglets[at / LSMEM_SEGLET_BYTES] * LSMEM_SEGLET_BYTES +
@@ -471,8 +499,14 @@ void core_log_received(struct core_op *op)
 	}
 }
 
-static void core_count_group(struct core *core, uint32_t backup, uint64_t bytes,
-			     uint32_t segments)
+/**
+ * core_count_group - count what a flush or a durable write makes durable
+ * @core: core
+ * @backup: its backup
+ * @bytes: of log data
+ * @segments: that these belong to
+ */
+void core_count_group(struct core *core, uint32_t backup, uint64_t bytes, uint32_t segments)
 {
 	struct core_backup_stats *stats = &core->stats.backup[backup];
 
@@ -544,9 +578,9 @@ void core_log_done(struct core *core, struct core_op *op)
 static void core_update_durable(struct core *core, struct core_open *open)
 {
 	uint32_t on = RULE(SHRINK_DURABLE) ? open->segment->on : open->segment->on & ~core->lost;
-	uint32_t least = UINT32_MAX, received = UINT32_MAX, before = open->durable, gone, b;
+	uint32_t least = UINT32_MAX, received = UINT32_MAX, b;
 
-	if (!open->nr_bounds ||
+	if (open->rows || !open->nr_bounds ||
 	    ((uint32_t)__builtin_popcount(on & open->segment->listed) < core->min_replicas &&
 	     RULE(MIN_REPLICAS)))
 		return;
@@ -563,13 +597,27 @@ static void core_update_durable(struct core *core, struct core_open *open)
 		if (has < received)
 			received = has;
 	}
+	core_take_durable(core, open, least, received);
+}
+
+/**
+ * core_take_durable - more of a segment is durable or received
+ * @core: core
+ * @open: the segment
+ * @durable: home offset up to which everything is durable
+ * @received: home offset up to which everything is durable or in the memory of the hosts that keep the backups
+ */
+void core_take_durable(struct core *core, struct core_open *open, uint32_t durable, uint32_t received)
+{
+	uint32_t before = open->durable, gone;
+
 	for (gone = 0; gone < open->nr_bounds && open->bounds[gone] <= received; gone++)
 		if (open->bounds[gone] > open->received)
 			open->received = open->bounds[gone];
-	for (gone = 0; gone < open->nr_bounds && open->bounds[gone] <= least; gone++)
+	for (gone = 0; gone < open->nr_bounds && open->bounds[gone] <= durable; gone++)
 		open->durable = open->bounds[gone];
-	if (!RULE(WHOLE_RANGES) && least > open->durable)
-		open->durable = least;
+	if (!RULE(WHOLE_RANGES) && durable > open->durable)
+		open->durable = durable;
 	if (open->durable == before)
 		return;
 	open->nr_bounds -= gone;
@@ -597,6 +645,10 @@ void core_segments_run(struct core *core)
 			core_place(core, open);
 		if (!open->segment || open->closed)
 			continue;
+		if (open->rows) {
+			core_rows_run(core, open);
+			continue;
+		}
 		core_each_backup(b, (open->segment->on | open->segment->adding) & ~core->lost)
 			while (core_write_log(core, open, b))
 				;
@@ -623,6 +675,8 @@ void core_segments_flush(struct core *core, uint32_t backup)
 			continue;
 		if (replica->header == CORE_WRITTEN)
 			replica->header = CORE_FLUSHING;
+		if (open->rows)
+			core_rows_flush(open->rows, backup);
 		if (replica->written > replica->flushing) {
 			bytes += replica->written - replica->flushing;
 			segments++;
@@ -655,6 +709,10 @@ void core_segments_flushed(struct core *core, uint32_t backup)
 		if (replica->header == CORE_FLUSHING) {
 			replica->header = CORE_DURABLE;
 			core_header_check(core, open);
+		}
+		if (open->rows) {
+			core_rows_flushed(open->rows, backup);
+			continue;
 		}
 		core_extend_flushed(core, open, backup);
 		core_update_durable(core, open);

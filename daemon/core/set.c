@@ -38,26 +38,41 @@ static uint64_t core_domain_free(const struct core *core, uint32_t backup)
 	return nr;
 }
 
-/* As core_segments_left(), if backup @less had one free frame less; CORE_BACKUPS: none has. */
-static uint32_t core_left_without(const struct core *core, uint32_t less)
+/**
+ * core_left_without - as core_left_of(), if a backup had one free frame less
+ * @core: core
+ * @nr: frames, no two in one failure domain
+ * @less: the backup; CORE_BACKUPS: none has
+ */
+uint32_t core_left_without(const struct core *core, uint32_t nr, uint32_t less)
 {
-	uint32_t wanted = core_wanted(core), b;
 	uint64_t frames[CORE_BACKUPS] = { 0 };
+	uint32_t b;
 
 	core_each_backup(b, core_alive(core))
 		frames[b] = core->nr_free[b] - (b == less);
-	return wanted ? format_segments_of(frames, core->domain, core->nr_backups, wanted) : 0;
+	return nr ? format_segments_of(frames, core->domain, core->nr_backups, nr) : 0;
+}
+
+/**
+ * core_left_of - count how often so many frames are free
+ * @core: core
+ * @nr: frames, no two in one failure domain
+ */
+uint32_t core_left_of(const struct core *core, uint32_t nr)
+{
+	return core_left_without(core, nr, CORE_BACKUPS);
 }
 
 /**
  * core_segments_left - count the segments that there are frames for
  * @core: core
  *
- * Return: new segments that can have core_wanted() replicas.
+ * Return: new segments that can have core_wanted() replicas; if new segments are coded: core_lanes_left().
  */
 uint32_t core_segments_left(const struct core *core)
 {
-	return core_left_without(core, CORE_BACKUPS);
+	return core->coding ? core_lanes_left(core) : core_left_of(core, core_wanted(core));
 }
 
 /*
@@ -113,7 +128,7 @@ static uint32_t core_choose_one(const struct core *core, uint32_t taken, uint32_
 }
 
 /**
- * core_choose - choose the backups for a new segment
+ * core_choose - choose the backups for the replicas of a new segment
  * @core: core
  * @id: of the segment
  *
@@ -121,15 +136,44 @@ static uint32_t core_choose_one(const struct core *core, uint32_t taken, uint32_
  */
 uint32_t core_choose(const struct core *core, uint64_t id)
 {
-	uint32_t wanted = core_wanted(core), left = core_segments_left(core), mask = 0, b;
+	uint32_t wanted = core_wanted(core);
 
-	for (; wanted; wanted--) {
+	return core_choose_some(core, id, wanted, core_left_of(core, wanted));
+}
+
+/**
+ * core_choose_some - choose backups in different failure domains
+ * @core: core
+ * @id: of a segment: where to begin, of equal places
+ * @nr: how many
+ * @left: core_left_of() this number
+ *
+ * Return: a mask of backups; 0: there are not enough frames.
+ */
+uint32_t core_choose_some(const struct core *core, uint64_t id, uint32_t nr, uint32_t left)
+{
+	uint32_t mask = 0, b;
+
+	for (; nr; nr--) {
 		b = core_choose_one(core, mask, id % core->nr_backups, left);
 		if (b == CORE_BACKUPS)
 			return 0;
 		mask |= 1u << b;
 	}
 	return mask;
+}
+
+/**
+ * core_choose_shard - choose the backup for one more shard of a stripe
+ * @core: core
+ * @taken: mask of the backups that have a shard
+ * @first: number of the stripe: where to begin, of equal places
+ *
+ * Return: the backup; CORE_BACKUPS: there is no place.
+ */
+uint32_t core_choose_shard(const struct core *core, uint32_t taken, uint32_t first)
+{
+	return core_choose_one(core, taken, first % core->nr_backups, core_left_of(core, core_shards(core)));
 }
 
 /**
@@ -142,7 +186,7 @@ uint32_t core_choose(const struct core *core, uint64_t id)
 uint32_t core_choose_more(const struct core *core, const struct core_segment *seg)
 {
 	return core_choose_one(core, seg->on | seg->listed, seg->item.segment % core->nr_backups,
-			       core_segments_left(core));
+			       core_left_of(core, core_wanted(core)));
 }
 
 /**
@@ -157,12 +201,12 @@ uint32_t core_choose_more(const struct core *core, const struct core_segment *se
  */
 uint32_t core_choose_copy(const struct core *core, const struct core_segment *seg)
 {
-	uint32_t to = core_choose_more(core, seg), left = core_segments_left(core), after;
+	uint32_t to = core_choose_more(core, seg), wanted = core_wanted(core), left = core_left_of(core, wanted), after;
 
 	if (to == CORE_BACKUPS)
 		return to;
 	/* What open segments have room for counts as well, as it does for the kernel. */
-	after = core_left_without(core, to);
+	after = core_left_without(core, wanted, to);
 	return after == left || core_frames_left(core) - (left - after) >= LSMEM_SEGMENTS_RESERVE ?
 	       to : CORE_BACKUPS;
 }
@@ -181,6 +225,8 @@ uint32_t core_join(struct core *core)
 
 	core->joining &= ~joiners;
 	core->members |= joiners;
+	core->stripes_changed = true;
+	core->rebuilds = true;
 	core_each_backup(b, joiners)
 		core_keep_join(core, b);
 	core->was_member |= joiners;
@@ -207,22 +253,26 @@ void core_frame_free(struct core *core, uint32_t backup, uint32_t frame)
  */
 void core_shrunk(struct core *core, uint32_t members)
 {
-	uint32_t i;
+	uint32_t i, b;
 
 	core->members = members;
 	core->lost &= members;
+	core->stripes_changed = true;
+	core->rebuilds = true;
 	for (i = 0; i < core->nr_segments; i++) {
 		struct core_segment *seg = &core->segments[i];
 
 		if (!seg->life)
 			continue;
+		core_each_backup(b, seg->open && seg->open->rows ? seg->on & ~members : 0)
+			core_rows_shrunk(seg->open->rows, b);
 		seg->on &= members;
 		seg->listed &= members;
 		seg->bad &= members;
 		seg->kept &= members | core->joining;
-		if (!seg->on && seg->life != CORE_HEADER) {
-			core_fail(core, "segment %llu: its last replica is lost",
-				  (unsigned long long)seg->item.segment);
+		if (!core_readable(core, seg, seg->on) && seg->life != CORE_HEADER) {
+			core_fail(core, "segment %llu: its last %s lost", (unsigned long long)seg->item.segment,
+				  seg->coded ? "shards that it can be read from are" : "replica is");
 			return;
 		}
 	}
@@ -234,10 +284,12 @@ static void core_lost_header(struct core *core, struct core_open *open, uint32_t
 {
 	struct core_segment *seg = open->segment;
 
-	if (!seg || seg->life != CORE_HEADER)
+	if (!seg || seg->life != CORE_HEADER || !(seg->on >> backup & 1u))
 		return;
+	if (open->rows)
+		core_rows_shrunk(open->rows, backup);
 	seg->on &= ~(1u << backup);
-	if (seg->on) {
+	if (seg->on || seg->coded) {
 		core_header_check(core, open);
 		return;
 	}
@@ -269,12 +321,16 @@ void core_backup_stop(struct core *core, uint32_t backup, const char *why)
 	}
 	core->lost |= 1u << backup;
 	core->nr_free[backup] = 0;
+	core_rebuild_lost(core, backup);
+	core_stripes_lose(core, backup);
 	if (core->copy.segment != CORE_NONE &&
 	    (core->copy.from == backup || core->copy.to == backup))
 		core_copy_stop(core, core->copy.segment);
 	for (i = core->nr_opens; i-- > 0;) {
 		if (core->list[i]->segment)
 			core_extend_stop(core->list[i]->segment, backup);
+		if (core->list[i]->rows)
+			core_rows_lost(core->list[i]->rows, backup);
 		core_lost_header(core, core->list[i], backup);
 	}
 	core->urgent = true;

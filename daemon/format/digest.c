@@ -47,13 +47,22 @@ void digest_map_destroy(struct digest_map *map)
 }
 
 /**
+ * digest_items_clear - remove all replicas from a map; stripes stay
+ * @map: initialised
+ */
+void digest_items_clear(struct digest_map *map)
+{
+	memset(map->items, 0, (size_t)digest_places(map) * sizeof(*map->items));
+	map->nr = 0;
+}
+
+/**
  * digest_map_clear - remove all items from a map
  * @map: initialised
  */
 void digest_map_clear(struct digest_map *map)
 {
-	memset(map->items, 0, (size_t)digest_places(map) * sizeof(*map->items));
-	map->nr = 0;
+	digest_items_clear(map);
 	digest_stripes_clear(map);
 }
 

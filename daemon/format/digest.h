@@ -150,6 +150,9 @@ int digest_map_init(struct digest_map *map, uint32_t backups, uint32_t frames);
 int digest_map_code(struct digest_map *map);
 void digest_map_destroy(struct digest_map *map);
 void digest_map_clear(struct digest_map *map);
+void digest_items_clear(struct digest_map *map);
+void digest_lane_set(struct digest_map *map, uint32_t lane, const struct digest_item *item);
+void digest_stripes_trim(struct digest_map *map);
 
 enum format_error digest_apply(struct digest_map *map, const struct lsmem_digest *digest);
 enum format_error digest_read(struct digest_map *map, const struct lsmem_super *super,

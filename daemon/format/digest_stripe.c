@@ -129,6 +129,46 @@ void digest_stripes_drop(struct digest_map *map, uint32_t place)
 	take_shard(map, number, shard);
 }
 
+/**
+ * digest_lane_set - change what a map says of a coded segment, as a recovery does
+ * @map: of a coded store
+ * @lane: lane + number of the stripe * k; it has a segment
+ * @item: the segment; state 0: it is listed no more
+ */
+void digest_lane_set(struct digest_map *map, uint32_t lane, const struct digest_item *item)
+{
+	struct digest_stripes *s = map->stripes;
+	struct digest_stripe *stripe = &s->stripe[lane / s->k];
+
+	s->lanes[lane] = *item;
+	if (item->state)
+		return;
+	memset(&s->lanes[lane], 0, sizeof(s->lanes[lane]));
+	s->nr_lost -= is_lost(s, stripe);
+	stripe->used &= ~(1u << lane % s->k);
+	s->nr_lost += is_lost(s, stripe);
+	s->nr_segments--;
+}
+
+/**
+ * digest_stripes_trim - remove what a recovery does not list: frames on backups that are no members, and stripes without a
+ *	segment
+ * @map: with the members of the new digest
+ */
+void digest_stripes_trim(struct digest_map *map)
+{
+	uint32_t number, shard, nr = map->stripes ? digest_stripes_nr(map) : 0;
+
+	for (number = 0; number < nr; number++) {
+		const struct digest_stripe *stripe = &map->stripes->stripe[number];
+
+		for (shard = 0; shard < LSMEM_SHARDS; shard++)
+			if (stripe->there >> shard & 1u &&
+			    (!stripe->used || !(map->mask >> stripe->place[shard] / map->frames & 1u)))
+				take_shard(map, number, shard);
+	}
+}
+
 /* Has the stripe a shard on the backup with this place? */
 static bool on_backup(const struct digest_map *map, const struct digest_stripe *stripe, uint32_t place)
 {

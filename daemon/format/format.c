@@ -112,10 +112,8 @@ static enum format_error format_block_check(const void *block, uint64_t magic)
 
 static enum format_error format_features_check(const struct lsmem_features *features)
 {
-	if (__le32_to_cpu(features->incompat) & ~(FORMAT_INCOMPAT | LSMEM_INCOMPAT_CODE))
+	if (__le32_to_cpu(features->incompat) & ~FORMAT_INCOMPAT)
 		return FORMAT_INCOMPATIBLE;
-	if (__le32_to_cpu(features->incompat) & LSMEM_INCOMPAT_CODE)
-		return FORMAT_CODED;
 	if (__le32_to_cpu(features->ro_compat) & ~FORMAT_RO_COMPAT)
 		return FORMAT_READ_ONLY;
 	return FORMAT_OK;
@@ -135,7 +133,7 @@ void format_super_seal(struct lsmem_super *super)
  * @super: the copy, one block
  * @backup_bytes: size of the backup that it was read from, bytes
  *
- * Return: FORMAT_OK, or what is wrong; not FORMAT_FOREIGN.
+ * Return: FORMAT_OK, or what is wrong; not FORMAT_FOREIGN and not FORMAT_CODED.
  */
 enum format_error format_super_check(const struct lsmem_super *super, uint64_t backup_bytes)
 {
@@ -145,6 +143,7 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 	uint64_t frames = __le64_to_cpu(super->frames);
 	uint32_t kind = __le32_to_cpu(super->kind), backups = format_backups(super);
 	uint64_t set = format_set_frames(super), capacity = __le64_to_cpu(super->capacity);
+	bool coded = format_coded(super);
 	enum format_error error = format_block_check(super, LSMEM_SUPER_MAGIC);
 
 	if (!error)
@@ -168,7 +167,10 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 	    (backups > LSMEM_BACKUPS_FEW) != !!(super->features.incompat &
 						__cpu_to_le32(LSMEM_INCOMPAT_MANY)))
 		return FORMAT_RANGE;
-	if (!frames || half < format_digest_bytes(backups * set + 1) ||
+	/* A full record of a coded store has an item for each frame, and one for each segment. */
+	if (coded && backups < 2)
+		return FORMAT_RANGE;
+	if (!frames || half < format_digest_bytes((coded ? 2 : 1) * backups * set + 1) ||
 	    data < start + 2 * half || frames > (backup_bytes - data) / LSMEM_SEGMENT_BYTES)
 		return FORMAT_RANGE;
 	return FORMAT_OK;

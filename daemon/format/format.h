@@ -15,7 +15,7 @@
 /* The feature bits that this program supports; see struct lsmem_features. */
 #define FORMAT_COMPAT		0u
 #define FORMAT_RO_COMPAT	0u
-#define FORMAT_INCOMPAT		(LSMEM_INCOMPAT_BACKUPS | LSMEM_INCOMPAT_TIER | LSMEM_INCOMPAT_MANY)
+#define FORMAT_INCOMPAT		(LSMEM_INCOMPAT_BACKUPS | LSMEM_INCOMPAT_TIER | LSMEM_INCOMPAT_MANY | LSMEM_INCOMPAT_CODE)
 
 /* What is wrong with a block; FORMAT_OK is 0. */
 enum format_error {
@@ -26,7 +26,7 @@ enum format_error {
 	FORMAT_OLD,		/* of a format before LSMEM_FORMAT */
 	FORMAT_VERSION,
 	FORMAT_INCOMPATIBLE,	/* an unknown incompat feature */
-	FORMAT_CODED,		/* of a coded store, which core does not serve */
+	FORMAT_CODED,		/* of a coded store, and the caller of recovery does not serve such stores */
 	FORMAT_READ_ONLY,	/* an unknown ro_compat feature */
 	FORMAT_RANGE,		/* a field is out of range */
 	FORMAT_FOREIGN,		/* of another store, backup, segment or time */
@@ -93,6 +93,12 @@ static inline uint32_t format_backups(const struct lsmem_super *super)
 	uint32_t backups = __le32_to_cpu(super->backups);
 
 	return backups ? backups : 1;
+}
+
+/* Return: does the superblock say that the store is coded? */
+static inline bool format_coded(const struct lsmem_super *super)
+{
+	return super->features.incompat & __cpu_to_le32(LSMEM_INCOMPAT_CODE);
 }
 
 /* Return: frames of the largest backup of the store. */

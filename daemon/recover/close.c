@@ -46,13 +46,16 @@ void recover_close(struct recover *r, struct recover_segment *seg)
 	struct format_verify sums;
 	uint32_t bytes;
 
-	if (r->check || !seg->cut || !RULE(SEAL))
+	/* A sealed coded segment stays so: a crash must not leave all shards without a whole table. */
+	if (r->check || !seg->cut || !RULE(SEAL) || (seg->coded && seg->item.state == LSMEM_ITEM_SEALED))
 		return;
 	format_verify_begin(&sums, r->super.uuid, seg->item.segment, seg->item.generation, seg->cut);
 	if (format_verify_data(&sums, r->buffer, seg->cut) || format_verify_length(&sums) ||
 	    !lsmem_segment_fits(seg->cut, sums.entries))
 		return;
 	bytes = lsmem_directory_bytes(sums.entries);
+	if (seg->coded && !recover_coded_room(r, seg->cut, bytes + LSMEM_BLOCK))
+		return;
 	seg->end = aligned_alloc(LSMEM_BLOCK, bytes + LSMEM_BLOCK);
 	if (!seg->end)
 		return;
@@ -100,9 +103,15 @@ int recover_close_all(struct recover *r)
 	for (i = 0; i < r->nr_segments && !ret; i++) {
 		struct recover_segment *seg = &r->segments[i];
 
-		if (!seg->end || !seg->winners || seg->lost)
+		if (!seg->winners || seg->lost)
 			continue;
-		ret = close_write(r, seg, &slots);
+		/* S7: also without a directory */
+		if (seg->coded && seg->item.state == LSMEM_ITEM_OPEN)
+			ret = recover_coded_finish(r, seg, &slots);
+		if (ret || !seg->end)
+			continue;
+		if (!seg->coded)
+			ret = close_write(r, seg, &slots);
 		seg->item.state = LSMEM_ITEM_CLOSED;
 		seg->closed = true;
 	}

@@ -130,6 +130,8 @@ int recover_read_log(struct recover *r, uint32_t slot)
 	if (!ret)
 		ret = digest_map_init(&backup->map, format_backups(super),
 				      format_set_frames(super));
+	if (!ret && format_coded(super))
+		ret = digest_map_code(&backup->map);
 	if (!ret) {
 		error = digest_read(&backup->map, super, halves);
 		why = error == FORMAT_ZERO ? "there is no digest" :

@@ -47,6 +47,9 @@ int recover_open_slot(struct recover *r, uint32_t slot)
 		uint64_t sequence = __le64_to_cpu(copies[i].sequence);
 
 		error[i] = format_super_check(&copies[i], bytes);
+		/* The copy is sound as a block, whatever its fields say. */
+		if ((!error[i] || error[i] == FORMAT_RANGE) && format_coded(&copies[i]) && !r->env.coded)
+			error[i] = FORMAT_CODED;
 		if (error[i] == FORMAT_OLD) {
 			recover_info(r, "a backup of format %u, and this version of lsmem reads format %u: use it with the version that wrote it",
 				     __le32_to_cpu(copies[i].format), LSMEM_FORMAT);
@@ -112,7 +115,7 @@ static int recover_half_formatted(struct recover *r, bool blank, bool *half)
 		if (ret == -ECANCELED || ret == -ENOMEM)
 			return ret;
 		empty &= backup->chain && backup->map.term == 1 && backup->map.sequence == 1 &&
-			 !backup->map.nr;
+			 !backup->map.nr && !(backup->map.stripes && backup->map.stripes->nr_segments);
 		blank |= backup->chain && recover_index(r, &backup->map, slot) == RECOVER_NONE;
 	}
 	*half = empty && blank;
@@ -402,7 +405,7 @@ uint64_t recover_incarnation(const struct recover *r, uint64_t incarnation)
 static int recover_layout(struct recover *r, const struct recover_geometry *g)
 {
 	uint64_t half = g->half_bytes ? g->half_bytes : recover_half_bytes(r);
-	uint64_t start = recover_before_frames(0, half), frames = 0;
+	uint64_t start = recover_before_frames(0, half), frames = 0, fit;
 	uint32_t slot;
 
 	for (slot = 0; slot < r->several; slot++) {
@@ -430,10 +433,15 @@ static int recover_layout(struct recover *r, const struct recover_geometry *g)
 	for (slot = 0; slot < r->several; slot++)
 		r->backups[slot].super.set_frames = __cpu_to_le64(frames);
 	r->super = r->backups[0].super;
-	if (recover_segments(r, g->replicas, start) < g->frames) {
-		recover_info(r, "the backups have room for %llu segments with that many replicas; %u are needed",
-			     (unsigned long long)recover_segments(r, g->replicas, start),
-			     g->frames);
+	if (g->k && r->several < g->k + g->m) {
+		recover_info(r, "a code %u+%u needs %u backups; there are %u", g->k, g->m, g->k + g->m, r->several);
+		return -EINVAL;
+	}
+	/* A stripe has k segments. */
+	fit = recover_segments(r, g->k ? g->k + g->m : g->replicas, start) * (g->k ? g->k : 1);
+	if (fit < g->frames) {
+		recover_info(r, "the backups have room for %llu segments with that many %s; %u are needed",
+			     (unsigned long long)fit, g->k ? "shards" : "replicas", g->frames);
 		return -ENOSPC;
 	}
 	return 0;
@@ -506,7 +514,9 @@ int recover_format(struct recover *r, const struct recover_geometry *g)
 	r->super.max_handles = __cpu_to_le64(g->max_handles);
 	r->super.capacity = __cpu_to_le64(g->capacity);
 	if (g->capacity)
-		r->super.features.incompat = __cpu_to_le32(LSMEM_INCOMPAT_TIER);
+		r->super.features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_TIER);
+	if (g->k)
+		r->super.features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_CODE);
 	ret = r->several ? recover_layout(r, g) : recover_layout_one(r, g);
 	if (ret)
 		return ret;
@@ -524,8 +534,12 @@ int recover_format(struct recover *r, const struct recover_geometry *g)
 	r->indices = format_indices(&r->super);
 
 	ret = digest_map_init(&map, slots, format_set_frames(&r->super));
-	if (ret)
+	if (!ret && g->k)
+		ret = digest_map_code(&map);
+	if (ret) {
+		digest_map_destroy(&map);
 		return ret;
+	}
 	memcpy(map.members, r->map.members, sizeof(map.members));
 	digest_map_destroy(&r->map);
 	r->map = map;

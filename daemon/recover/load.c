@@ -154,7 +154,7 @@ void recover_load_ahead(struct recover *r, uint32_t nr, uint32_t turn)
 {
 	const struct recover_segment *seg = &r->segments[nr];
 
-	if (!seg->nr_copies)
+	if (!seg->nr_copies || seg->coded)
 		return;
 	recover_ahead(r, recover_data_offset(r, seg),
 		      r->frames[turn % r->nr_frames] + LSMEM_BLOCK, lsmem_block_round(seg->cut));
@@ -261,6 +261,8 @@ static int load_read(struct recover *r, struct recover_segment *seg)
 	uint32_t first = seg->copy, good = seg->good, i;
 	int ret;
 
+	if (seg->coded)
+		return recover_seg_read(r, seg, LSMEM_BLOCK, r->buffer, lsmem_block_round(seg->cut));
 	for (i = 0; i < seg->nr_copies; i++) {
 		uint32_t copy = (first + i) % seg->nr_copies;
 

@@ -12,10 +12,14 @@
 /**
  * struct recover_segment - a listed segment
  * @item: what the digest says
+ * @coded: it is in a lane of a stripe; @copies are its shards
+ * @lane: of a coded segment: its part of their frames
+ * @place: of a coded segment: its lane in the digest, as in struct digest_stripes
+ * @proven: of an open coded segment: so many bytes of log data were durable, by its parity records
  * @nr_copies: elements of @copies in use
  * @copy: number in @copies of the replica that is read
  * @good: mask of the replicas in @copies that are to stay listed
- * @copies: slot and frame of each replica that can be read
+ * @copies: slot and frame of each replica that can be read; the shard, of a coded segment
  * @slot: backup of the replica that is read
  * @frame: of the replica that is read
  * @salt: of its entries
@@ -31,9 +35,11 @@
  */
 struct recover_segment {
 	struct digest_item item;
+	bool coded;
+	uint32_t lane, place, proven;
 	uint32_t nr_copies, copy, good;
 	struct {
-		uint32_t slot, frame;
+		uint32_t slot, frame, shard;
 	} copies[LSMEM_BACKUPS];
 	uint32_t slot, frame;
 	uint32_t salt;
@@ -131,6 +137,7 @@ struct recover_backup {
  * @nr_frames: elements of @frames
  * @frame: the buffer in use, laid out like a backup frame
  * @buffer: the log data in @frame, after its first block
+ * @coded: for coded segments; NULL: there are none
  * @begun: ranges that are being read ahead
  * @begun_first: of @begun, the oldest
  * @begun_next: of @begun, the next to use; both count modulo RECOVER_AHEAD
@@ -169,6 +176,7 @@ struct recover {
 	uint32_t nr_frames;
 	uint8_t *frame;
 	uint8_t *buffer;
+	struct recover_coded *coded;
 	struct recover_range begun[RECOVER_AHEAD];
 	uint32_t begun_first, begun_next;
 	uint64_t time;
@@ -255,6 +263,14 @@ uint64_t recover_incarnation(const struct recover *r, uint64_t incarnation);
 /* recover/scan.c: pass 1 */
 void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn);
 int recover_scan(struct recover *r, uint32_t nr);
+
+/* recover/coded.c */
+struct recover_coded *recover_coded_new(uint32_t k, uint32_t m);
+void recover_coded_free(struct recover_coded *coded);
+int recover_decode(struct recover *r, struct recover_segment *seg);
+int recover_seg_read(struct recover *r, struct recover_segment *seg, uint32_t at, void *data, uint32_t length);
+int recover_coded_finish(struct recover *r, struct recover_segment *seg, uint32_t *slots);
+bool recover_coded_room(const struct recover *r, uint32_t length, uint32_t end);
 
 /* recover/close.c */
 void recover_close(struct recover *r, struct recover_segment *seg);

@@ -169,6 +169,8 @@ static void recover_forget(struct recover *r)
 	free(r->segments);
 	r->segments = NULL;
 	r->nr_segments = 0;
+	recover_coded_free(r->coded);
+	r->coded = NULL;
 }
 
 /**
@@ -322,6 +324,39 @@ static int recover_by_id(const void *a, const void *b)
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
+/* Make a coded segment of the lane at @place. */
+static void recover_add_lane(struct recover *r, struct recover_segment *seg, uint32_t place)
+{
+	const struct digest_stripes *s = r->map.stripes;
+	const struct digest_stripe *stripe = &s->stripe[place / s->k];
+	uint32_t shard;
+
+	seg->item = s->lanes[place];
+	seg->coded = true;
+	seg->lane = place % s->k;
+	seg->place = place;
+	for (shard = 0; shard < s->k + s->m; shard++) {
+		uint32_t slot;
+
+		if (!(stripe->there >> shard & 1u))
+			continue;
+		slot = recover_slot(r, stripe->place[shard] / r->map.frames);
+		if (slot == RECOVER_NONE)
+			continue;
+		seg->good |= 1u << seg->nr_copies;
+		seg->copies[seg->nr_copies].slot = slot;
+		seg->copies[seg->nr_copies].shard = shard;
+		seg->copies[seg->nr_copies++].frame = stripe->place[shard] % r->map.frames;
+	}
+	if (seg->nr_copies)
+		recover_use_copy(seg, 0);
+	if (seg->nr_copies >= s->k)
+		return;
+	seg->lost = true;
+	recover_damage(r, "segment %llu is lost: of the %u shards that it can be read from, %u are on backups that are not there",
+		       (unsigned long long)seg->item.segment, s->k, s->k - seg->nr_copies);
+}
+
 /* Add a replica to a segment. Return: false: the digest contradicts itself. */
 static bool recover_add_copy(struct recover *r, struct recover_segment *seg, uint32_t place)
 {
@@ -360,7 +395,7 @@ static void recover_spread(struct recover *r)
 		for (best = 0, copy = 1; copy < seg->nr_copies; copy++)
 			if (reads[seg->copies[copy].slot] < reads[seg->copies[best].slot])
 				best = copy;
-		if (!seg->nr_copies)
+		if (!seg->nr_copies || seg->coded)
 			continue;
 		reads[seg->copies[best].slot]++;
 		recover_use_copy(seg, best);
@@ -374,16 +409,27 @@ static int recover_group(struct recover *r, const struct recover_item *items, ui
 	uint32_t i;
 
 	for (i = 0; i < nr; i++) {
-		if (!seg || seg->item.segment != items[i].segment) {
+		bool first = !seg || seg->item.segment != items[i].segment;
+
+		if (first)
 			seg = &r->segments[r->nr_segments++];
-			seg->item = r->map.items[items[i].place];
+		if (items[i].place >= digest_places(&r->map) ? !first : seg->coded) {
+			recover_damage(r, "digest log: segment %llu is listed twice",
+				       (unsigned long long)items[i].segment);
+			return -EBADMSG;
 		}
+		if (items[i].place >= digest_places(&r->map)) {
+			recover_add_lane(r, seg, items[i].place - digest_places(&r->map));
+			continue;
+		}
+		if (first)
+			seg->item = r->map.items[items[i].place];
 		if (!recover_add_copy(r, seg, items[i].place))
 			return -EBADMSG;
 	}
 	for (i = 0; i < r->nr_segments; i++) {
 		seg = &r->segments[i];
-		if (seg->nr_copies)
+		if (seg->nr_copies || seg->coded)
 			continue;
 		seg->lost = true;
 		recover_damage(r, "segment %llu is lost: it was on backups that are not there",
@@ -408,7 +454,7 @@ static bool recover_dense(struct recover *r)
 	for (i = 0; i < r->nr_segments; i += step) {
 		const struct recover_segment *seg = &r->segments[i];
 
-		if (seg->lost || seg->item.state != LSMEM_ITEM_CLOSED)
+		if (seg->lost || seg->coded || seg->item.state != LSMEM_ITEM_CLOSED)
 			continue;
 		offset = recover_data_offset(r, seg) + LSMEM_SEGMENT_BYTES - 2 * LSMEM_BLOCK;
 		if (recover_read(r, offset, r->frame, LSMEM_BLOCK))
@@ -426,17 +472,25 @@ static bool recover_dense(struct recover *r)
 /* Make the table of segments, in the order of their ids, and an empty table of winners. */
 static int recover_prepare(struct recover *r)
 {
-	uint32_t place, nr = 0;
+	const struct digest_stripes *stripes = r->map.stripes;
+	uint32_t all = r->map.nr + (stripes ? stripes->nr_segments : 0), place, nr = 0;
 	struct recover_item *items;
 	int ret;
 
 	recover_forget(r);
-	items = calloc(r->map.nr + 1, sizeof(*items));
-	r->segments = calloc(r->map.nr + 1, sizeof(*r->segments));
-	if (!items || !r->segments) {
+	items = calloc(all + 1ul, sizeof(*items));
+	r->segments = calloc(all + 1ul, sizeof(*r->segments));
+	if (stripes && stripes->nr_segments)
+		r->coded = recover_coded_new(stripes->k, stripes->m);
+	if (!items || !r->segments || (stripes && stripes->nr_segments && !r->coded)) {
 		free(items);
 		return -ENOMEM;
 	}
+	for (place = 0; r->coded && place < digest_stripes_nr(&r->map) * stripes->k; place++)
+		if (stripes->lanes[place].state)
+			items[nr++] = (struct recover_item) {
+				.segment = stripes->lanes[place].segment, .place = digest_places(&r->map) + place,
+			};
 	for (place = 0; place < digest_places(&r->map); place++)
 		if (r->map.items[place].state)
 			items[nr++] = (struct recover_item) {
@@ -553,7 +607,7 @@ static int recover_passes(struct recover *r, const struct recover_options *optio
 	int ret;
 
 	r->told = options->told;
-	if (r->told && (!places || options->verify))
+	if ((r->told && (!places || options->verify)) || (places && format_coded(&r->super)))
 		return -EINVAL;
 	r->pass = 0;
 	r->passes = places && options->verify ? 3 : 2;
@@ -597,11 +651,13 @@ static int recover_commit(struct recover *r, uint32_t branch)
 	ret = recover_close_all(r);
 	if (ret)
 		return ret;
-	digest_map_clear(map);
+	digest_items_clear(map);
 	for (i = 0; i < r->nr_segments; i++) {
 		struct recover_segment *seg = &r->segments[i];
 
 		if (!seg->winners) {
+			if (seg->coded)
+				digest_lane_set(map, seg->place, &(struct digest_item){ .state = 0 });
 			r->result.dropped++;
 			continue;
 		}
@@ -613,7 +669,9 @@ static int recover_commit(struct recover *r, uint32_t branch)
 		 */
 		if (!seg->closed && RULE(SEAL))
 			seg->item.state = LSMEM_ITEM_SEALED;
-		for (copy = 0; copy < seg->nr_copies; copy++) {
+		if (seg->coded)
+			digest_lane_set(map, seg->place, &seg->item);
+		for (copy = 0; copy < seg->nr_copies && !seg->coded; copy++) {
 			if (!(seg->good >> copy & 1u))
 				continue;
 			map->items[r->backups[seg->copies[copy].slot].index * map->frames +
@@ -623,6 +681,7 @@ static int recover_commit(struct recover *r, uint32_t branch)
 		r->result.segments++;
 	}
 	recover_members(r);
+	digest_stripes_trim(map);
 	if (RULE(PROMISE))
 		ret = recover_promise(r);
 	else
@@ -670,7 +729,7 @@ static int recover_commit(struct recover *r, uint32_t branch)
  * Return: 0; -ENODATA: acknowledged data are lost, @options does not accept that, and nothing was
  * written; -EBADMSG: there is no digest, or it contradicts itself; -EOVERFLOW: the eras are used
  * up; -ESTALE: what was told is not what the newest digest lists, nothing was written, and the caller
- * recovers without it; -EINVAL: @options contradicts itself; -ENOMEM; or what a call returned. The first four
+ * recovers without it; -EINVAL: @options contradicts itself, or the store is coded and tiered; -ENOMEM; or what a call returned. The first four
  * are reported.
  */
 int recover_run(struct recover *r, const struct recover_options *options,

@@ -76,6 +76,7 @@ enum recover_severity {
  * @backup_bytes: size of each backup, by slot; 0: absent
  * @domain: failure domain of each backup, also of absent ones; all equal: each backup is a domain
  *	of its own
+ * @coded: the caller serves or checks coded stores; false: recover_open() refuses them
  * @names: names of the backups for messages; NULL: "backup" and the slot
  * @read: read @length bytes at the address @offset; multiples of LSMEM_BLOCK, @length up to
  *	LSMEM_SEGMENT_BYTES, @data aligned to LSMEM_BLOCK. The caller may split a request and do the
@@ -105,6 +106,7 @@ struct recover_env {
 	uint32_t backups;
 	uint64_t backup_bytes[LSMEM_BACKUPS];
 	uint32_t domain[LSMEM_BACKUPS];
+	bool coded;
 	const char *names[LSMEM_BACKUPS];
 	int (*read)(void *context, uint64_t offset, void *data, uint32_t length);
 	int (*write)(void *context, uint64_t offset, const void *data, uint32_t length);
@@ -135,6 +137,8 @@ enum recover_state {
  * @capacity: of a tiered store, bytes; 0: the store is not tiered
  * @frames: segments that the backups must have room for
  * @replicas: of each segment; 0: one on every backup
+ * @k: of a coded store: data shards of each segment; 0: the store is not coded
+ * @m: parity shards
  * @half_bytes: size of a half of the digest log; 0: chosen by the size of the backups
  * @force: overwrite a backup that holds a store (invariant 18)
  */
@@ -147,6 +151,7 @@ struct recover_geometry {
 	uint64_t capacity;
 	uint32_t frames;
 	uint32_t replicas;
+	uint32_t k, m;
 	uint64_t half_bytes;
 	bool force;
 };

@@ -24,7 +24,7 @@
 #define SCAN_READ_MOST		(1u << 20)		/* longest read of a scan, about */
 #define SCAN_END_FIRST		(1u << 18)		/* first read of footer and directory, bytes */
 
-/* Return: the address of the replica that is read. */
+/* Return: the address of the replica that is read, which is not coded. */
 static uint64_t scan_offset(const struct recover *r, const struct recover_segment *seg)
 {
 	return recover_data_offset(r, seg) - LSMEM_BLOCK;
@@ -38,7 +38,7 @@ static uint64_t scan_offset(const struct recover *r, const struct recover_segmen
  */
 struct scan {
 	struct recover *r;
-	const struct recover_segment *seg;
+	struct recover_segment *seg;
 	uint32_t have;
 };
 
@@ -57,8 +57,8 @@ static int scan_need(struct scan *scan, uint32_t to)
 		end = scan->have + more;
 	if (end > RECOVER_DATA_MAX)
 		end = RECOVER_DATA_MAX;
-	ret = recover_read(scan->r, recover_data_offset(scan->r, scan->seg) + scan->have,
-			   scan->r->buffer + scan->have, end - scan->have);
+	ret = recover_seg_read(scan->r, scan->seg, LSMEM_BLOCK + scan->have, scan->r->buffer + scan->have,
+			       end - scan->have);
 	if (!ret)
 		scan->have = end;
 	return ret;
@@ -175,27 +175,26 @@ static void scan_records(const struct recover *r, const struct recover_segment *
  * recovery does not look for them: it would have to compute a CRC over as many bytes as any bytes
  * there claim.
  */
-static int scan_behind(struct recover *r, const struct recover_segment *seg,
-		       struct behind *behind)
+static int scan_behind(struct recover *r, struct recover_segment *seg, struct behind *behind)
 {
 	uint32_t at = seg->cut & ~(LSMEM_BLOCK - 1);
 	int ret;
 
 	while (at < RECOVER_DATA_MAX) {
 		uint32_t end = (at | (LSMEM_SEGLET_BYTES - 1)) + 1, next;
-		uint64_t where = recover_data_offset(r, seg);
+		uint64_t where = seg->coded ? 0 : recover_data_offset(r, seg);
 
 		/* No header crosses the end of a seglet, so each seglet can be scanned alone. */
 		if (end > RECOVER_DATA_MAX)
 			end = RECOVER_DATA_MAX;
-		if (r->env.hole && r->env.hole(r->env.context, where + at, end - at)) {
+		if (!seg->coded && r->env.hole && r->env.hole(r->env.context, where + at, end - at)) {
 			at = end;
 			continue;
 		}
 		while (!r->env.hole && end - at < SCAN_READ_MOST && end < RECOVER_DATA_MAX)
 			end = end + LSMEM_SEGLET_BYTES < RECOVER_DATA_MAX ?
 			      end + LSMEM_SEGLET_BYTES : RECOVER_DATA_MAX;
-		ret = recover_read(r, where + at, r->buffer + at, end - at);
+		ret = recover_seg_read(r, seg, LSMEM_BLOCK + at, r->buffer + at, end - at);
 		if (ret)
 			return ret;
 		for (; at < end; at = next) {
@@ -208,14 +207,13 @@ static int scan_behind(struct recover *r, const struct recover_segment *seg,
 	return 0;
 }
 
-static int scan_footer(struct recover *r, const struct recover_segment *seg,
+static int scan_footer(struct recover *r, struct recover_segment *seg,
 		       struct lsmem_segment_footer *footer, enum format_error *error)
 {
-	uint64_t where = scan_offset(r, seg) + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK;
 	int ret;
 
 	/* Read into the buffer: the caller's footer need not be aligned. */
-	ret = recover_read(r, where, r->buffer + RECOVER_DATA_MAX, LSMEM_BLOCK);
+	ret = recover_seg_read(r, seg, LSMEM_SEGMENT_BYTES - LSMEM_BLOCK, r->buffer + RECOVER_DATA_MAX, LSMEM_BLOCK);
 	if (ret)
 		return ret;
 	memcpy(footer, r->buffer + RECOVER_DATA_MAX, sizeof(*footer));
@@ -250,6 +248,8 @@ static int scan_open(struct recover *r, uint32_t nr)
 		ret = scan_footer(r, seg, &footer, &error);
 	if (ret)
 		return ret;
+	if (seg->proven > behind.proven)
+		behind.proven = seg->proven;
 	if (RULE(PROOF_LENGTH) && seg->item.length > behind.proven)
 		behind.proven = seg->item.length;
 	if (RULE(PROOF_FOOTER) && !error && __le32_to_cpu(footer.length) > behind.proven)
@@ -298,7 +298,7 @@ static uint32_t scan_end_bytes(const struct recover_segment *seg)
 }
 
 /* Read what is missing of the directory of a closed segment, if there is a footer. */
-static int scan_rest(struct recover *r, const struct recover_segment *seg, uint32_t have)
+static int scan_rest(struct recover *r, struct recover_segment *seg, uint32_t have)
 {
 	const struct lsmem_segment_footer *footer =
 		(const void *)(r->frame + LSMEM_SEGMENT_BYTES - LSMEM_BLOCK);
@@ -310,8 +310,8 @@ static int scan_rest(struct recover *r, const struct recover_segment *seg, uint3
 	need = LSMEM_BLOCK + lsmem_directory_bytes(__le32_to_cpu(footer->entries));
 	if (need <= have)
 		return 0;
-	return recover_read(r, scan_offset(r, seg) + LSMEM_SEGMENT_BYTES - need,
-			    r->frame + LSMEM_SEGMENT_BYTES - need, need - have);
+	return recover_seg_read(r, seg, LSMEM_SEGMENT_BYTES - need, r->frame + LSMEM_SEGMENT_BYTES - need,
+				need - have);
 }
 
 /* Check footer and directory, which are in @r->frame. */
@@ -355,15 +355,14 @@ static int scan_closed(struct recover *r, uint32_t nr)
 }
 
 /* Read the header of a replica, and if it is closed its end, into @r->frame. */
-static int scan_read(struct recover *r, const struct recover_segment *seg)
+static int scan_read(struct recover *r, struct recover_segment *seg)
 {
 	uint32_t end = scan_end_bytes(seg);
 	int ret;
 
-	ret = recover_read(r, scan_offset(r, seg), r->frame, LSMEM_BLOCK);
+	ret = recover_seg_read(r, seg, 0, r->frame, LSMEM_BLOCK);
 	if (!ret && seg->item.state == LSMEM_ITEM_CLOSED)
-		ret = recover_read(r, scan_offset(r, seg) + LSMEM_SEGMENT_BYTES - end,
-				   r->frame + LSMEM_SEGMENT_BYTES - end, end);
+		ret = recover_seg_read(r, seg, LSMEM_SEGMENT_BYTES - end, r->frame + LSMEM_SEGMENT_BYTES - end, end);
 	if (!ret && seg->item.state == LSMEM_ITEM_CLOSED)
 		ret = scan_rest(r, seg, end);
 	return ret;
@@ -464,7 +463,7 @@ void recover_scan_ahead(struct recover *r, uint32_t nr, uint32_t turn)
 
 	if (turn < r->nr_frames)
 		memory_touch(frame, LSMEM_SEGMENT_BYTES);
-	if (!seg->nr_copies)
+	if (!seg->nr_copies || seg->coded)
 		return;
 	recover_ahead(r, scan_offset(r, seg), frame, LSMEM_BLOCK);
 	if (seg->item.state == LSMEM_ITEM_CLOSED)
@@ -486,10 +485,17 @@ int recover_scan(struct recover *r, uint32_t nr)
 	enum format_error error;
 	int ret;
 
-	if (!seg->nr_copies)
+	if (!seg->nr_copies || seg->lost)
 		return 0;
 	seg->salt = lsmem_segment_salt(r->super.uuid, seg->item.segment, seg->item.generation);
-	ret = seg->nr_copies > 1 ? scan_choose(r, nr) : scan_read(r, seg);
+	ret = seg->nr_copies > 1 && !seg->coded ? scan_choose(r, nr) : scan_read(r, seg);
+	if (ret == -ENODATA && seg->coded) {
+		seg->lost = true;
+		if (RULE(PROOF_HEADER))
+			recover_damage(r, "segment %llu is lost: too few of its %u shards can be used",
+				       (unsigned long long)seg->item.segment, seg->nr_copies);
+		return 0;
+	}
 	if (ret)
 		return ret;
 	/* Invariant 2: the header was durable before the segment was listed: if bad, it is lost. */

@@ -37,11 +37,13 @@ struct lane_stripe {
  * @nr: most stripes
  * @free: first stripe that is not known
  * @first: of the list of the stripes with so many lanes in use
+ * @left: free lanes of the stripes that have so many shards
  * @stripes: by number
  */
 struct lanes {
 	uint32_t k, m, nr, free;
 	uint32_t first[CODE_SHARDS + 1];
+	uint32_t left[CODE_SHARDS + 1];
 	struct lane_stripe stripes[];
 };
 
@@ -104,6 +106,7 @@ static void list_add(struct lanes *lanes, struct lane_stripe *s)
 	if (*first != LANE_NONE)
 		lanes->stripes[*first].before = number;
 	*first = number;
+	lanes->left[__builtin_popcount(s->there)] += lanes->k - (uint32_t)__builtin_popcount(s->used);
 }
 
 static void list_remove(struct lanes *lanes, struct lane_stripe *s)
@@ -114,6 +117,17 @@ static void list_remove(struct lanes *lanes, struct lane_stripe *s)
 		lanes->stripes[s->before].next = s->next;
 	if (s->next != LANE_NONE)
 		lanes->stripes[s->next].before = s->before;
+	lanes->left[__builtin_popcount(s->there)] -= lanes->k - (uint32_t)__builtin_popcount(s->used);
+}
+
+/* Give a stripe other shards. */
+static void set_there(struct lanes *lanes, struct lane_stripe *s, uint32_t there)
+{
+	uint32_t left = lanes->k - (uint32_t)__builtin_popcount(s->used);
+
+	lanes->left[__builtin_popcount(s->there)] -= left;
+	s->there = (uint16_t)there;
+	lanes->left[__builtin_popcount(s->there)] += left;
 }
 
 /**
@@ -171,7 +185,7 @@ bool lanes_put_back(struct lanes *lanes, uint32_t stripe, uint32_t shard, const 
 		s->there = 0;
 		list_add(lanes, s);
 	}
-	s->there |= (uint16_t)(1u << shard);
+	set_there(lanes, s, s->there | 1u << shard);
 	s->frames[shard] = *frame;
 	return true;
 }
@@ -271,8 +285,8 @@ void lanes_lose(struct lanes *lanes, uint32_t backup)
 		struct lane_stripe *s = stripe_get(lanes, stripe);
 
 		for (shard = 0; s && shard < lanes->k + lanes->m; shard++)
-			if (s->frames[shard].backup == backup)
-				s->there &= (uint16_t)~(1u << shard);
+			if (s->there >> shard & 1 && s->frames[shard].backup == backup)
+				set_there(lanes, s, s->there & ~(1u << shard));
 	}
 }
 
@@ -314,6 +328,36 @@ uint32_t lanes_there(const struct lanes *lanes, uint32_t stripe)
 	const struct lane_stripe *s = stripe_get(lanes, stripe);
 
 	return s ? s->there : 0;
+}
+
+/**
+ * lanes_used - say which lanes of a stripe have a segment
+ * @lanes: the index
+ * @stripe: its number
+ *
+ * Return: mask; 0 if the stripe is not known.
+ */
+uint32_t lanes_used(const struct lanes *lanes, uint32_t stripe)
+{
+	const struct lane_stripe *s = stripe_get(lanes, stripe);
+
+	return s ? s->used : 0;
+}
+
+/**
+ * lanes_left - count the lanes that lanes_take() can give
+ * @lanes: the index
+ * @least: shards that their stripes have at least
+ *
+ * Return: how many lanes are free.
+ */
+uint32_t lanes_left(const struct lanes *lanes, uint32_t least)
+{
+	uint32_t nr = 0;
+
+	for (; least <= CODE_SHARDS; least++)
+		nr += lanes->left[least];
+	return nr;
 }
 
 /**

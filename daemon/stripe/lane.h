@@ -51,6 +51,8 @@ void lanes_remove(struct lanes *lanes, uint32_t stripe);
 void lanes_lose(struct lanes *lanes, uint32_t backup);
 bool lanes_missing(const struct lanes *lanes, uint32_t *stripe, uint32_t *shard);
 uint32_t lanes_there(const struct lanes *lanes, uint32_t stripe);
+uint32_t lanes_used(const struct lanes *lanes, uint32_t stripe);
+uint32_t lanes_left(const struct lanes *lanes, uint32_t least);
 struct lane_frame lanes_where(const struct lanes *lanes, uint32_t stripe, uint32_t shard);
 
 /* The field stripe of struct lsmem_digest_item of a coded segment. */

@@ -353,8 +353,10 @@ int row_read_open(struct row_read *r)
 }
 
 /**
- * row_read_next - find the number of the next parity record of a writer that goes on
- * @r: all members up to @there and @lane are set
+ * row_next - find the number of the next parity record of a writer that goes on
+ * @g: geometry
+ * @id: the segment
+ * @sides: by shard: both sides of a parity shard, one after the other; NULL: it is not there
  * @from: bytes of log data that are durable on all shards; what is behind was not acknowledged
  *
  * The number is higher than all that are there, and of the other side than the record that may protect the bytes before
@@ -362,18 +364,19 @@ int row_read_open(struct row_read *r)
  *
  * Return: the number.
  */
-uint64_t row_read_next(const struct row_read *r, uint32_t from)
+uint64_t row_next(const struct shard_geometry *g, const struct shard_id *id, const uint8_t *const *sides, uint32_t from)
 {
 	uint64_t newest = 0, next = 0;
 	bool protects = false;
 	uint32_t shard, side;
 
-	for (shard = r->g->k; shard < r->g->k + r->g->m; shard++) {
-		for (side = 0; side < SHARD_SIDES; side++) {
-			const struct lsmem_shard_record *record = record_of(r, shard, side);
-			uint64_t number = record ? __le64_to_cpu(record->number) : 0;
+	for (shard = g->k; shard < g->k + g->m; shard++) {
+		for (side = 0; sides[shard] && side < SHARD_SIDES; side++) {
+			const struct lsmem_shard_record *record =
+				(const void *)(sides[shard] + (size_t)side * SHARD_SIDE * LSMEM_BLOCK);
+			uint64_t number = __le64_to_cpu(record->number);
 
-			if (!record)
+			if (shard_record_check(record, g, id, shard))
 				continue;
 			if (next <= number)
 				next = number + 1;
@@ -384,6 +387,24 @@ uint64_t row_read_next(const struct row_read *r, uint32_t from)
 		}
 	}
 	return next + (STRIPE_RULE(RESUME_SIDE) && protects && (next - newest) % SHARD_SIDES == 0);
+}
+
+/**
+ * row_read_next - as row_next(), of lanes that have been read
+ * @r: all members up to @there and @lane are set
+ * @from: as in row_next()
+ *
+ * Return: the number.
+ */
+uint64_t row_read_next(const struct row_read *r, uint32_t from)
+{
+	const uint8_t *sides[CODE_SHARDS] = { NULL };
+	uint32_t shard;
+
+	for (shard = r->g->k; shard < r->g->k + r->g->m; shard++)
+		if (r->there >> shard & 1)
+			sides[shard] = lane_block(r, shard, r->g->side);
+	return row_next(r->g, &r->id, sides, from);
 }
 
 static const struct lsmem_shard_table *table_of(const struct row_read *r, uint32_t shard)
@@ -467,4 +488,35 @@ int row_make(struct row_read *r, uint32_t row, uint32_t want, void *const *to)
 			shards[shard] = to[shard];
 	}
 	return code_decode(r->code, good, want & ~good, LSMEM_BLOCK, shards);
+}
+
+/**
+ * row_rebuild - make a shard of a closed or sealed segment anew
+ * @r: row_read_closed() returned 0
+ * @shard: the shard
+ * @lane: its blocks: out, rows and table; header and sides are left as they are
+ *
+ * Return: 0; -ENODATA: fewer than k blocks of a row are right.
+ */
+int row_rebuild(struct row_read *r, uint32_t shard, uint8_t *lane)
+{
+	const struct shard_geometry *g = r->g;
+	struct lsmem_shard_table *table = (void *)(lane + (size_t)g->table * LSMEM_BLOCK);
+	void *to[CODE_SHARDS] = { NULL };
+	uint32_t row;
+	int ret;
+
+	memset(table, 0, (size_t)g->tables * LSMEM_BLOCK);
+	*table = *table_of(r, (uint32_t)__builtin_ctz(r->whole));
+	table->head.shard = (uint8_t)shard;
+	for (row = r->front ? 0 : g->rows - r->back; row < g->rows;
+	     row = row + 1 == r->front ? g->rows - r->back : row + 1) {
+		to[shard] = lane + (size_t)shard_row(row) * LSMEM_BLOCK;
+		ret = row_make(r, row, 1u << shard, to);
+		if (ret)
+			return ret;
+		table->block_crc[row] = __cpu_to_le32(lsmem_crc32c(~0u, to[shard], LSMEM_BLOCK));
+	}
+	shard_table_seal(table, g);
+	return 0;
 }

@@ -5,6 +5,10 @@
 #include "shard.h"
 #include "rule.h"
 
+#ifdef LSMEM_MUTATIONS
+uint64_t stripe_mutation;
+#endif
+
 /**
  * shard_geometry - find where the parts of a shard are
  * @g: out

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 
-#define KEPT	64u
+#define KEPT	192u
 
 static struct {
 	void *memory;

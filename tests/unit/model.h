@@ -251,6 +251,7 @@ void oracle_received(struct model *m, uint64_t segment, uint32_t to);
 void oracle_begin(struct model *m);
 void oracle_found(struct model *m, uint64_t key, uint64_t version, uint32_t length);
 void oracle_check(struct model *m);
+void oracle_look(struct model *m);
 /* Are all operations acknowledged as durable? */
 bool oracle_all_acked(const struct model *m);
 

@@ -142,8 +142,8 @@ static void oracle_check_group(struct model *m, uint32_t first)
 			   (unsigned long long)o->ops[first].version);
 }
 
-/* A recovery is complete: check its result, which becomes the base for the next one. */
-void oracle_check(struct model *m)
+/* What was found is right? It is not taken for what is there from now on. */
+void oracle_look(struct model *m)
 {
 	struct oracle *o = &m->oracle;
 	uint32_t index, i, last;
@@ -174,6 +174,14 @@ void oracle_check(struct model *m)
 	for (i = 0; i < o->nr_ops; i++)
 		if (o->ops[i].group && (!i || o->ops[i].group != o->ops[i - 1].group))
 			oracle_check_group(m, i);
+}
+
+/* A recovery is complete: check its result, which becomes the base for the next one. */
+void oracle_check(struct model *m)
+{
+	struct oracle *o = &m->oracle;
+
+	oracle_look(m);
 	memcpy(o->base, o->found, sizeof(o->base));
 	o->nr_ops = 0;
 	o->alone = false;

@@ -270,6 +270,8 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 	sim->geometry.capacity = options->tiered ? 128u << 20 : 0;
 	sim->geometry.frames = options->frames;
 	sim->geometry.replicas = options->replicas;
+	sim->geometry.k = options->k;
+	sim->geometry.m = options->m;
 	sim->geometry.half_bytes = SIM_HALF;
 	sim->env = (struct recover_env) {
 		.context = sim, .backup_bytes = { bytes }, .read = sim_read, .write = sim_write,
@@ -277,8 +279,9 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 		.loaded = sim_loaded, .hole = sim_hole, .report = sim_report,
 	};
 	sim->env.backups = sim->options.backups;
+	sim->env.coded = options->k;
 	sim->model = model_new(&sim->random, sim->geometry.uuid,
-			       options->frames + options->extra);
+			       options->frames * (options->k ? options->k : 1) + options->extra);
 	sim->model->size = options->size;
 	sim->io_left = UINT32_MAX;
 	sim->placed = malloc(LSMEM_SEGMENT_BYTES);
@@ -303,6 +306,9 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 		.domains = sim->options.pairs,
 		.replicas = sim->options.replicas,
 		.min_replicas = sim->options.min_replicas,
+		.k = sim->options.k,
+		.m = sim->options.m,
+		.min_parity = sim->options.min_parity,
 		.log = {
 			.seglets = sim->model->memory,
 			.table = sim->model->table,
@@ -336,6 +342,8 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 	sim->core = core_new(&params, error);
 	if (!sim->core)
 		sim_fail(sim, "%s", error);
+	else if (sim->options.k)
+		core_scrub(sim->core, 3);
 	memset(sim->requests, 0, sizeof(sim->requests));
 	sim->draining = false;
 }
@@ -424,7 +432,7 @@ bool sim_start(struct sim *sim, bool crash)
 		sim_pick_drives(sim);
 	for (;;) {
 		sim->io_left = crash && random_chance(&sim->random, 30) ?
-			       1 + random_below(&sim->random, 40) : UINT32_MAX;
+			       1 + random_below(&sim->random, sim->options.k ? 400 : 40) : UINT32_MAX;
 		sim->nr_damage = 0;
 		sim->last_damage[0] = '\0';
 		ret = sim_attempt(sim);
@@ -638,6 +646,10 @@ bool sim_lose(struct sim *sim)
 	struct core_stats all;
 
 	core_stats(sim->core, &all);
+	/* A coded segment loses one shard of those that it could have. */
+	if (sim->options.k && (sim_domains(sim, sim->options.backups) <= sim->options.k ||
+			       (!sim->options.join && left < sim->options.k + sim->options.min_parity)))
+		return false;
 	if (!left || all.short_segments || all.short_open || !disk_in_flight(sim->disk))
 		return false;
 	n = random_below(&sim->random, disk_in_flight(sim->disk));
@@ -854,9 +866,20 @@ void sim_cut_alone(struct sim *sim, enum disk_cut kind)
 	sim_cut(sim, kind);
 }
 
-/* The daemon is killed: its requests in flight complete, and a new daemon starts. */
+/*
+ * The daemon is killed: its requests in flight complete, and a new daemon starts. Some had not been submitted yet: with
+ * replicas that changes nothing, since what is not acknowledged on one of them is sent again to all.
+ */
 void sim_kill(struct sim *sim)
 {
+	uint32_t n = 0;
+
+	while (sim->options.k && n < disk_in_flight(sim->disk)) {
+		if (random_chance(&sim->random, 30))
+			disk_drop(sim->disk, disk_nth(sim->disk, n));
+		else
+			n++;
+	}
 	disk_land(sim->disk);
 	core_free(sim->core);
 	sim->core = NULL;
@@ -914,7 +937,8 @@ bool sim_life(struct sim *sim, uint32_t crashes)
 		if (!sim->cut && random_chance(r, sim->options.kills)) {
 			/* With too few backups a shutdown waits. */
 			if (random_chance(r, 30) &&
-			    sim_backups(sim, CORE_BACKUP_MEMBER) >= sim->options.min_replicas)
+			    sim_domains(sim, LSMEM_BACKUPS) >= sim->options.min_replicas &&
+			    sim_domains(sim, LSMEM_BACKUPS) >= sim->options.k + sim->options.min_parity)
 				sim_shutdown(sim);
 			if (!sim_failed(sim))
 				sim_kill(sim);

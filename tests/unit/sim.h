@@ -27,6 +27,8 @@
  * @memory: mask of drives whose hosts report what they have received
  * @tiered: the store is tiered: recovery tells the kernel where objects are
  * @verify: recovery verifies all segments before
+ * @k: the store is coded, with @m parity shards; 0: it has replicas
+ * @min_parity: as in struct core_params
  * @smaller: frames by which each backup is smaller than the one before
  */
 struct sim_options {
@@ -39,6 +41,7 @@ struct sim_options {
 	uint32_t damage;
 	uint32_t backups, replicas, min_replicas;
 	uint32_t memory;
+	uint32_t k, m, min_parity;
 	uint32_t smaller;
 	bool pairs;			/* each failure domain has two backups */
 	bool tiered;

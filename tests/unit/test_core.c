@@ -659,8 +659,18 @@ static bool test_params(void)
 	core = core_new(&params, error);
 	CHECK(core);
 	core_free(core);
-	coded.stripes->nr_shards = 1;
-	CHECK(!core_new(&params, error) && strstr(error, "coded"));
+	params.k = 3;
+	params.m = 3;
+	CHECK(!core_new(&params, error) && strstr(error, "no such code"));
+	params.m = 2;
+	params.min_parity = 3;
+	CHECK(!core_new(&params, error) && strstr(error, "no such code"));
+	params.min_parity = 0;
+	coded.stripes->k = 2;
+	coded.stripes->m = 1;
+	CHECK(!core_new(&params, error) && strstr(error, "another code"));
+	params.map = recover_digest(r);
+	CHECK(!core_new(&params, error) && strstr(error, "not coded"));
 	coded.items = NULL;		/* of @r */
 	digest_map_destroy(&coded);
 	recover_free(r);

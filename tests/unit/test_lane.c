@@ -51,10 +51,11 @@ static void any_frames(struct model *model, struct lane_frame *frames, uint32_t 
 
 static bool same(const struct model *model)
 {
-	uint32_t stripe, shard;
+	uint32_t stripe, shard, least, left;
 
 	for (stripe = 0; stripe < STRIPES; stripe++) {
 		CHECK(lanes_there(model->lanes, stripe) == model->there[stripe]);
+		CHECK((uint32_t)__builtin_popcount(lanes_used(model->lanes, stripe)) == used(model, stripe));
 		for (shard = 0; shard < K + M; shard++) {
 			struct lane_frame where = lanes_where(model->lanes, stripe, shard);
 
@@ -63,6 +64,13 @@ static bool same(const struct model *model)
 			else
 				CHECK(where.backup == LANE_NONE && where.frame == LANE_NONE);
 		}
+	}
+	for (least = 0; least <= K + M; least++) {
+		left = 0;
+		for (stripe = 0; stripe < STRIPES; stripe++)
+			if (model->known[stripe] && (uint32_t)__builtin_popcount(model->there[stripe]) >= least)
+				left += K - used(model, stripe);
+		CHECK(lanes_left(model->lanes, least) == left);
 	}
 	return true;
 }

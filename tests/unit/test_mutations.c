@@ -8,6 +8,7 @@
 
 #include "litmus.h"
 #include "sim.h"
+#include "stripe/rule.h"
 #include "../common/tap.h"
 
 uint64_t lsmem_mutation;
@@ -33,14 +34,40 @@ static const struct sim_options kinds[] = {
 	  .replicas = 2 },
 };
 
-/* The number of crashes until the simulation fails; 0: it does not. */
-static uint64_t hunt(char *why, size_t room, uint64_t *seed)
+static const struct sim_options coded[] = {
+	{ .frames = 10, .size = 0, .steps = 150, .kills = 20, .faults = 10, .backups = 3, .k = 2, .m = 1 },
+	{ .frames = 10, .size = 1, .steps = 200, .kills = 20, .faults = 10, .backups = 5, .k = 3, .m = 2 },
+	{ .frames = 10, .size = 2, .steps = 250, .kills = 20, .faults = 10, .backups = 3, .k = 2, .m = 1 },
+	{ .frames = 10, .size = 0, .steps = 200, .kills = 20, .faults = 20, .backups = 6, .k = 3, .m = 2, .join = true },
+	{ .frames = 10, .size = 1, .steps = 250, .kills = 20, .faults = 20, .backups = 4, .k = 2, .m = 1, .join = true },
+};
+
+/* Rules that coded stores have in common with others, and that have code of their own there. */
+static const struct {
+	const char *name;
+	uint32_t rule;
+} shared[] = {
+#define SHARED(name) { #name, RULE_##name }
+	SHARED(ACK_AFTER_FLUSH), SHARED(CLOSE_AFTER_FLUSH), SHARED(FRAME_REUSE), SHARED(COPY_WHOLE),
+};
+
+/* Rules of rows that random lives notice soon. test_row has all of them. */
+static const struct {
+	const char *name;
+	uint32_t rule;
+} rows[] = {
+#define ROWS(name) { #name, STRIPE_RULE_##name }
+	ROWS(ALL_SHARDS), ROWS(OTHER_SIDE), ROWS(PARTIAL_ALONE), ROWS(RECORD_SEGMENT), ROWS(FINISH_ROWS),
+};
+
+/* The number of crashes until the simulation of one of five kinds fails; 0: it does not. */
+static uint64_t hunt(const struct sim_options *of, char *why, size_t room, uint64_t *seed)
 {
 	uint64_t crashes = 0, n;
 
 	for (n = 0; crashes < CRASHES_MOST; n++) {
-		struct sim *sim = sim_new(n + 1, &kinds[n % 5]);
-		bool ok = sim_life(sim, n % 5 < 3 ? CRASHES_LIFE : CRASHES_SHORT);
+		struct sim *sim = sim_new(n + 1, &of[n % 5]);
+		bool ok = sim_life(sim, of[n % 5].backups && !of[n % 5].join ? CRASHES_SHORT : CRASHES_LIFE);
 
 		crashes += sim->crashes + 1;
 		snprintf(why, room, "%.150s", sim->error);
@@ -50,6 +77,19 @@ static uint64_t hunt(char *why, size_t room, uint64_t *seed)
 			return crashes;
 	}
 	return 0;
+}
+
+/* A rule that is switched off in coded stores. */
+static void test_coded(const char *name)
+{
+	uint64_t seed, crashes;
+	char why[160];
+
+	crashes = hunt(coded, why, sizeof(why), &seed);
+	tap_ok(crashes, "a coded store without %s: noticed within %llu crashes, seed %llu", name,
+	       (unsigned long long)crashes, (unsigned long long)seed);
+	if (crashes)
+		tap_note("%s", why);
 }
 
 int main(int argc, char **argv)
@@ -72,12 +112,21 @@ int main(int argc, char **argv)
 			       rules[rule].text, named);
 			continue;
 		}
-		crashes = hunt(why, sizeof(why), &seed);
+		crashes = hunt(kinds, why, sizeof(why), &seed);
 		tap_ok(crashes, "without %s (%s): noticed within %llu crashes, seed %llu",
 		       rules[rule].name, rules[rule].text, (unsigned long long)crashes,
 		       (unsigned long long)seed);
 		if (crashes)
 			tap_note("%s", why);
+	}
+	for (rule = 0; argc < 2 && rule < sizeof(shared) / sizeof(shared[0]); rule++) {
+		lsmem_mutation = 1ull << shared[rule].rule;
+		test_coded(shared[rule].name);
+	}
+	lsmem_mutation = 0;
+	for (rule = 0; argc < 2 && rule < sizeof(rows) / sizeof(rows[0]); rule++) {
+		stripe_mutation = 1ull << rows[rule].rule;
+		test_coded(rows[rule].name);
 	}
 	return tap_end();
 }

@@ -23,8 +23,6 @@
 #define SECTORS	(LSMEM_BLOCK / SECTOR)
 #define FLIGHTS	(ROW_BATCHES * ROW_WRITES)
 
-uint64_t stripe_mutation;
-
 /**
  * struct flight - a write that is not done
  * @used: there is one
@@ -48,6 +46,7 @@ struct flight {
  *	there when @telling_end is durable
  * @stream: what was read; @sealed: with what the segment was closed or sealed
  * @dir: directory and footer, random bytes
+ * @anew: a shard that is made anew
  * @lost: shards whose backup is lost; @gone: of these, those that do not count any more
  * @tries: recoveries
  * @error: the first one
@@ -59,7 +58,7 @@ struct world {
 	struct shard_id id;
 	uint32_t n, all, least;
 	uint8_t *lane[CODE_SHARDS], *spare[CODE_SHARDS];
-	uint8_t *log, *stream, *sealed, *dir;
+	uint8_t *log, *stream, *sealed, *dir, *anew;
 	uint32_t committed, acked;
 	uint32_t *ends, nr_ends;
 	uint32_t back;
@@ -109,6 +108,7 @@ static struct world *world_new(uint32_t k, uint32_t m, uint32_t frame, uint64_t 
 	w->stream = calloc(1, shard_room(&w->g));
 	w->sealed = calloc(1, shard_room(&w->g));
 	w->dir = calloc(1, shard_room(&w->g));
+	w->anew = calloc(1, lane_bytes(w));
 	w->ends = calloc(shard_room(&w->g) / LSMEM_LONG_BYTES, sizeof(*w->ends));
 	memcpy(w->id.uuid, "a coded store ..", sizeof(w->id.uuid));
 	w->id.segment = 17;
@@ -128,6 +128,7 @@ static void world_free(struct world *w)
 	free(w->stream);
 	free(w->dir);
 	free(w->sealed);
+	free(w->anew);
 	free(w->ends);
 	code_free(w->code);
 	free(w);
@@ -394,6 +395,8 @@ static bool read_closed(struct world *w, uint8_t *const *lane, uint32_t there, u
 	static uint8_t made[CODE_SHARDS][LSMEM_BLOCK], right[CODE_SHARDS][LSMEM_BLOCK];
 	struct row_read r = reader(w, lane, there);
 	uint32_t row, shard, front = (length + w->g.row_bytes - 1) / w->g.row_bytes;
+	uint32_t anew = random_below(&w->random, w->n);
+	uint8_t *lane_anew = w->anew;
 	void *to[CODE_SHARDS], *parity[CODE_SHARDS];
 	const void *data[CODE_SHARDS];
 
@@ -406,6 +409,11 @@ static bool read_closed(struct world *w, uint8_t *const *lane, uint32_t there, u
 	}
 	if (row_read_closed(&r) || r.length != length || r.front != front) {
 		FAIL(w, "there %#x: no tables", there);
+		return false;
+	}
+	if (row_rebuild(&r, anew, lane_anew) ||
+	    shard_table_check((void *)(lane_anew + (size_t)w->g.table * LSMEM_BLOCK), &w->g, &w->id, anew)) {
+		FAIL(w, "there %#x: shard %u cannot be made", there, anew);
 		return false;
 	}
 	for (row = 0; row < w->g.rows; row++) {
@@ -421,7 +429,8 @@ static bool read_closed(struct world *w, uint8_t *const *lane, uint32_t there, u
 				memcpy(right[shard], w->dir + at, LSMEM_BLOCK);
 		}
 		code_encode(w->code, LSMEM_BLOCK, data, parity);
-		if (row_make(&r, row, w->all, to) || memcmp(made, right, (size_t)w->n * LSMEM_BLOCK)) {
+		if (row_make(&r, row, w->all, to) || memcmp(made, right, (size_t)w->n * LSMEM_BLOCK) ||
+		    memcmp(lane_anew + (size_t)shard_row(row) * LSMEM_BLOCK, right[anew], LSMEM_BLOCK)) {
 			FAIL(w, "there %#x: row %u of %u is not what was written", there, row, front);
 			return false;
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Thousands of crashes of core, recovery and the model of the kernel on the simulated disk.  A
- * failure prints its seed; --seed N repeats that life.
+ * failure prints its seed; --seed N repeats that life; --kind TEXT runs the kinds whose name has the text.
  */
 #include <getopt.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "sim.h"
+#include "stripe/rule.h"
 #include "../common/tap.h"
 
 uint64_t lsmem_mutation;
@@ -83,6 +84,25 @@ static const struct {
 	{ "tiered, sixteen of sixteen", { .frames = 12, .size = 0, .steps = 250, .kills = 20,
 					  .faults = 20, .backups = 16, .join = true,
 					  .tiered = true } },
+	{ "coded 2+1", { .frames = 10, .size = 0, .steps = 150, .kills = 20, .faults = 10,
+			 .backups = 3, .k = 2, .m = 1 } },
+	{ "coded 3+2", { .frames = 10, .size = 1, .steps = 200, .kills = 20, .faults = 10,
+			 .backups = 5, .k = 3, .m = 2 } },
+	{ "coded 3+2 of six that come back", { .frames = 10, .size = 0, .steps = 200, .kills = 20, .faults = 20,
+					       .backups = 6, .k = 3, .m = 2, .join = true } },
+	{ "coded 2+1, large", { .frames = 10, .size = 2, .steps = 250, .kills = 20, .faults = 10,
+				.backups = 3, .k = 2, .m = 1 } },
+	{ "coded 2+1, often killed", { .frames = 10, .size = 1, .steps = 60, .kills = 80, .faults = 5,
+				       .backups = 3, .k = 2, .m = 1 } },
+	{ "coded 2+1 of four that come back", { .frames = 10, .size = 1, .steps = 250, .kills = 20, .faults = 20,
+						.backups = 4, .k = 2, .m = 1, .join = true } },
+	{ "coded 2+1, three domains of two", { .frames = 8, .size = 0, .steps = 250, .kills = 20, .faults = 20,
+					       .backups = 6, .k = 2, .m = 1, .pairs = true, .join = true } },
+	{ "coded 3+2, nothing with less than four", { .frames = 10, .size = 0, .steps = 250, .kills = 20,
+						      .faults = 20, .backups = 6, .k = 3, .m = 2,
+						      .min_parity = 1, .join = true } },
+	{ "coded 5+4", { .frames = 6, .size = 1, .steps = 200, .kills = 20, .faults = 20,
+			 .backups = 9, .k = 5, .m = 4 } },
 };
 
 int main(int argc, char **argv)
@@ -91,9 +111,12 @@ int main(int argc, char **argv)
 		{ "seed", required_argument, NULL, 's' },
 		{ "lives", required_argument, NULL, 'l' },
 		{ "mutation", required_argument, NULL, 'm' },
+		{ "stripe-mutation", required_argument, NULL, 'r' },
+		{ "kind", required_argument, NULL, 'k' },
 		{ NULL, 0, NULL, 0 }
 	};
 	uint64_t seed = 1, lives = 25, only = 0, all_kept = 0, n;
+	const char *name = "";
 	uint32_t kind;
 	int c;
 
@@ -102,6 +125,10 @@ int main(int argc, char **argv)
 			only = strtoull(optarg, NULL, 0);
 		else if (c == 'l')
 			lives = strtoull(optarg, NULL, 0);
+		else if (c == 'r')
+			stripe_mutation = 1ull << strtoul(optarg, NULL, 0);
+		else if (c == 'k')
+			name = optarg;
 		else if (c == 'm')
 			lsmem_mutation = 1ull << strtoul(optarg, NULL, 0);
 		else
@@ -115,6 +142,8 @@ int main(int argc, char **argv)
 		double begin = now();
 		bool ok = true;
 
+		if ((only && only / 1000000 != kind) || !strstr(kinds[kind].name, name))
+			continue;
 		/* If lost backups do not come back, one is left after a few crashes. */
 		bool few_crashes = kinds[kind].options.backups && !kinds[kind].options.join;
 		uint64_t all = lives * (few_crashes ? 3 : 1);
@@ -122,12 +151,13 @@ int main(int argc, char **argv)
 		/* Sixteen replicas take as long as many others. */
 		if (kinds[kind].options.backups == LSMEM_BACKUPS && !kinds[kind].options.replicas)
 			all = (all + 9) / 10;
+		/* Recoveries read all shards, and try many sets of them. */
+		if (kinds[kind].options.k && !only)
+			all = (all + 9) / 10 + (all > 10 ? 4 : 0);
 		for (n = 0; n < all && ok; n++) {
 			uint64_t s = only ? only : seed + n + kind * 1000000;
 			struct sim *sim;
 
-			if (only && only / 1000000 != kind)
-				break;
 			sim = sim_new(s, &kinds[kind].options);
 			ok = sim_life(sim, few_crashes ? 8 : 30);
 			if (!ok)
@@ -178,7 +208,7 @@ int main(int argc, char **argv)
 			       kinds[kind].name);
 		all_kept += kept;
 	}
-	if (!lsmem_mutation && !only)
+	if (!lsmem_mutation && !only && !*name)
 		tap_ok(all_kept, "replicas were kept on backups that came back: %llu",
 		       (unsigned long long)all_kept);
 	return tap_end();

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Shards made anew, and checked. A stripe that has lost a backup gets a frame on another one. See Documentation/stripes.rst, When backups
+ * fail.
+ *
+ * One shard of one stripe at a time, lane after lane: core reads the tables of k shards of a segment, then the rows that these
+ * name, checks each block by its table, decodes the missing blocks, and writes them with a header and a table. Memory is no
+ * source, since the kernel may have compacted it. If a block is bad, core reads all shards. The stripe gets the frame, and its
+ * segments count the shard, when all lanes are durable; the next digest names it. A crash before that leaves a frame that no
+ * digest names.
+ *
+ * A segment that is doubted (core/scrub.c, core_replica_doubt()) is read from all of its shards. A shard with a bad block, header
+ * or table is made of the others, and written in its place.
+ *
+ * All segments of a stripe that gets a frame are closed or sealed, and until the end no other one gets a lane of it: the free ones are taken.
+ * core_tick() sets how much may be read until the next tick.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "../../kmod/policy.h"
+#include "base/memory.h"
+#include "private.h"
+
+#define REBUILD_FLIGHT	4u	/* requests in flight, at most */
+
+/**
+ * core_rebuild_alloc - allocate what is needed to make shards anew
+ * @core: of a coded store
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int core_rebuild_alloc(struct core *core)
+{
+	size_t lane = (size_t)core->shards.blocks * LSMEM_BLOCK;
+
+	core->rebuild.stripe = CORE_NONE;
+	core->rebuild.lanes = memory_get((core->shards.k + core->shards.m) * lane);
+	return core->rebuild.lanes ? 0 : -ENOMEM;
+}
+
+static uint8_t *rebuild_block(const struct core *core, uint32_t shard, uint32_t block)
+{
+	return core->rebuild.lanes + ((size_t)shard * core->shards.blocks + block) * LSMEM_BLOCK;
+}
+
+/* Return: backups with a shard of the stripe. */
+static uint32_t rebuild_on(const struct core *core, uint32_t stripe)
+{
+	uint32_t on = 0, shard;
+
+	core_each_backup(shard, lanes_there(core->lanes, stripe))
+		on |= 1u << lanes_where(core->lanes, stripe, shard).backup;
+	return on;
+}
+
+/* Has the stripe a segment that is not closed, or that a reader of memory may still need? */
+static bool rebuild_busy(const struct core *core, uint32_t stripe)
+{
+	uint32_t i;
+
+	for (i = 0; i < core->nr_opens; i++) {
+		const struct core_segment *seg = core->list[i]->segment;
+
+		if (seg && seg->coded && seg->lane.stripe == stripe)
+			return true;
+	}
+	return false;
+}
+
+/* Choose a backup for one more shard. Return: CORE_BACKUPS: there is no place. */
+static uint32_t rebuild_place(const struct core *core, uint32_t stripe)
+{
+	uint32_t shards = core_shards(core), to, left;
+
+	to = core_choose_shard(core, rebuild_on(core, stripe), stripe);
+	if (to == CORE_BACKUPS || shards < core->least_shards)
+		return to;
+	/* The last frames are left for new segments: core_choose_copy(). */
+	left = lanes_left(core->lanes, core->least_shards) + core->shards.k * core_left_without(core, shards, to);
+	return left == core_lanes_left(core) || left >= LSMEM_SEGMENTS_RESERVE ? to : CORE_BACKUPS;
+}
+
+/* Find the segment in each lane, and take the free lanes. */
+static void rebuild_take(struct core *core)
+{
+	struct core_rebuild *re = &core->rebuild;
+	struct lane lane = { .stripe = re->stripe };
+	uint32_t i;
+
+	re->held = 0;
+	for (; lane.lane < core->shards.k; lane.lane++) {
+		re->segments[lane.lane] = CORE_NONE;
+		if (lanes_claim(core->lanes, &lane))
+			re->held |= 1u << lane.lane;
+	}
+	for (i = 0; i < core->nr_segments; i++) {
+		const struct core_segment *seg = &core->segments[i];
+
+		if (seg->life && seg->coded && seg->lane.stripe == re->stripe)
+			re->segments[seg->lane.lane] = i;
+	}
+}
+
+/* Choose a segment to check. Return: false: there is none. */
+static bool rebuild_check(struct core *core)
+{
+	struct core_rebuild *re = &core->rebuild;
+	uint32_t i;
+
+	for (i = 0; i < core->nr_segments; i++) {
+		uint32_t n = re->check_next++ % core->nr_segments;
+		const struct core_segment *seg = &core->segments[n];
+
+		if (!seg->coded || !(seg->doubted & seg->on) || seg->open || seg->on & core->lost ||
+		    (seg->life != CORE_CLOSED && seg->life != CORE_SEALED))
+			continue;
+		re->to = CORE_BACKUPS;
+		re->stripe = seg->lane.stripe;
+		re->lane = seg->lane.lane;
+		re->held = 0;
+		re->segments[re->lane] = n;
+		re->step = CORE_REBUILD_LANE;
+		re->check = true;
+		re->all = true;
+		re->stop = false;
+		core->changes++;
+		return true;
+	}
+	core->rebuilds = false;
+	return false;
+}
+
+/* Choose a stripe that lacks a shard, or a segment to check. Return: false: there is none now. */
+static bool rebuild_begin(struct core *core)
+{
+	struct core_rebuild *re = &core->rebuild;
+	uint32_t all = (1u << (core->shards.k + core->shards.m)) - 1, i, there;
+
+	for (i = 0; i < core->nr_stripes; i++) {
+		uint32_t stripe = re->next++ % core->nr_stripes;
+
+		there = lanes_there(core->lanes, stripe);
+		if (core->stripes[stripe] != CORE_STRIPE_LISTED || !lanes_used(core->lanes, stripe) || there == all ||
+		    (uint32_t)__builtin_popcount(there) < core->shards.k || rebuild_busy(core, stripe))
+			continue;
+		re->to = rebuild_place(core, stripe);
+		if (re->to == CORE_BACKUPS)
+			continue;
+		re->frame = core->free_frames[re->to][--core->nr_free[re->to]];
+		re->stripe = stripe;
+		re->shard = __builtin_ctz(~there);
+		re->lane = 0;
+		re->step = CORE_REBUILD_LANE;
+		re->check = false;
+		re->all = false;
+		re->stop = false;
+		rebuild_take(core);
+		core->changes++;
+		return true;
+	}
+	return rebuild_check(core);
+}
+
+/* Give back the free lanes, and forget the stripe. */
+static void rebuild_end(struct core *core)
+{
+	struct core_rebuild *re = &core->rebuild;
+	struct lane lane = { .stripe = re->stripe };
+
+	core_each_backup(lane.lane, re->held)
+		core->stripes_changed |= lanes_give(core->lanes, &lane);
+	re->stripe = CORE_NONE;
+	core->changes++;
+}
+
+/**
+ * core_rebuild_stop - give up the shard that is being made
+ * @core: core
+ *
+ * It ends when no request is in flight.
+ */
+void core_rebuild_stop(struct core *core)
+{
+	struct core_rebuild *re = &core->rebuild;
+
+	if (!core->lanes || re->stripe == CORE_NONE)
+		return;
+	re->stop = true;
+	core->rebuilds = true;
+	if (re->in_flight)
+		return;
+	if (!re->check)
+		core_frame_free(core, re->to, re->frame);
+	rebuild_end(core);
+}
+
+/**
+ * core_rebuild_lost - a backup is lost: give up the shard that is being made, if it is for or from this backup
+ * @core: core, which knows it as lost, and its index of stripes not yet
+ * @backup: its index
+ */
+void core_rebuild_lost(struct core *core, uint32_t backup)
+{
+	const struct core_rebuild *re = &core->rebuild;
+
+	if (core->lanes && re->stripe != CORE_NONE &&
+	    (re->to == backup || rebuild_on(core, re->stripe) >> backup & 1u))
+		core_rebuild_stop(core);
+}
+
+/**
+ * core_rebuild_holds - is the stripe of a lane that becomes free being rebuilt?
+ * @core: of a coded store
+ * @lane: the lane; if so, it becomes free at the end
+ */
+bool core_rebuild_holds(struct core *core, const struct lane *lane)
+{
+	if (core->rebuild.stripe != lane->stripe)
+		return false;
+	core->rebuild.held |= 1u << lane->lane;
+	core->rebuild.segments[lane->lane] = CORE_NONE;
+	return true;
+}
+
+/* Return: the segment of the present lane, if it is to be read; NULL: there is none, or it is leaving. */
+static struct core_segment *rebuild_segment(struct core *core)
+{
+	uint32_t n = core->rebuild.segments[core->rebuild.lane];
+	struct core_segment *seg = n == CORE_NONE ? NULL : &core->segments[n];
+
+	return seg && seg->life != CORE_LEAVING ? seg : NULL;
+}
+
+static void rebuild_range(struct core_rebuild *re, uint32_t backup, uint32_t shard, uint32_t block, uint32_t blocks)
+{
+	if (blocks)
+		re->ranges[re->nr++] = (struct core_rebuild_range) {
+			.backup = backup, .shard = shard, .block = block, .blocks = blocks,
+		};
+}
+
+/* Read a part of the lane from the shards that are used. */
+static void rebuild_read(struct core *core, uint32_t block, uint32_t blocks)
+{
+	struct core_rebuild *re = &core->rebuild;
+	uint32_t shard;
+
+	core_each_backup(shard, re->read.there)
+		rebuild_range(re, lanes_where(core->lanes, re->stripe, shard).backup, shard, block, blocks);
+}
+
+/* Begin to read the segment of a lane. */
+static void rebuild_lane(struct core *core, const struct core_segment *seg)
+{
+	struct core_rebuild *re = &core->rebuild;
+	const struct shard_geometry *g = &core->shards;
+	uint32_t there = lanes_there(core->lanes, re->stripe), shard, nr = 0;
+
+	re->read = (struct row_read) { .code = core->code, .g = g };
+	memcpy(re->read.id.uuid, core->uuid, sizeof(re->read.id.uuid));
+	re->read.id.segment = seg->item.segment;
+	re->read.id.generation = seg->item.generation;
+	core_each_backup(shard, there) {
+		if (!re->all && nr == g->k)
+			break;
+		re->read.there |= 1u << shard;
+		re->read.lane[shard] = rebuild_block(core, shard, 0);
+		nr++;
+	}
+	rebuild_read(core, 0, re->check);	/* headers */
+	rebuild_read(core, g->table, g->tables);
+	re->step = CORE_REBUILD_TABLES;
+}
+
+/* Too few blocks are right: read all shards; if they were read, the stripe stays as it is until a shard is lost. */
+static void rebuild_again(struct core *core)
+{
+	struct core_rebuild *re = &core->rebuild;
+
+	if (re->all) {
+		core->stats.copies_failed++;
+		core_copy_tell(core, rebuild_segment(core), CORE_BACKUPS, 0, FORMAT_OK);
+		core_rebuild_stop(core);
+		core->rebuilds = false;
+		return;
+	}
+	re->all = true;
+	re->step = CORE_REBUILD_LANE;
+	core->changes++;
+}
+
+/* Return: shards of the segment that are bad. */
+static uint32_t rebuild_bad(struct core *core, const struct core_segment *seg)
+{
+	struct row_read *read = &core->rebuild.read;
+	uint32_t bad = read->there & ~read->whole, row, b;
+
+	for (row = 0; row < core->shards.rows; row++)
+		if (row < read->front || row >= core->shards.rows - read->back)
+			(void)row_make(read, row, 0, NULL);
+	core_each_backup(b, seg->on)
+		if (format_header_check((const void *)rebuild_block(core, seg->shard[b], 0), &core->super[b],
+					seg->item.segment, seg->item.generation))
+			bad |= 1u << seg->shard[b];
+	return bad | read->bad;
+}
+
+/* All of the segment has been read. Return: a shard is to be written. */
+static bool rebuild_checked(struct core *core, struct core_segment *seg)
+{
+	struct core_rebuild *re = &core->rebuild;
+	uint32_t bad = rebuild_bad(core, seg), b;
+
+	core->stats.checked += __builtin_popcount(re->read.there);
+	if (!bad) {
+		seg->doubted = 0;
+		rebuild_end(core);
+		return false;
+	}
+	/* One after the other: the next check finds the next one. */
+	re->shard = __builtin_ctz(bad);
+	re->read.whole &= ~(1u << re->shard);
+	core_each_backup(b, seg->on)
+		if (seg->shard[b] == re->shard)
+			core_copy_tell(core, seg, b, 0, FORMAT_CRC);
+	return true;
+}
+
+static void rebuild_write(struct core *core, struct core_segment *seg)
+{
+	struct core_rebuild *re = &core->rebuild;
+	const struct shard_geometry *g = &core->shards;
+	uint32_t to = re->to;
+
+	if (re->check && !rebuild_checked(core, seg))
+		return;
+	if (re->check)
+		to = lanes_where(core->lanes, re->stripe, re->shard).backup;
+	if (row_rebuild(&re->read, re->shard, rebuild_block(core, re->shard, 0))) {
+		seg->doubted = 0;
+		rebuild_again(core);
+		return;
+	}
+	core->stats.bad_replicas += re->check ? 1 : __builtin_popcount(re->read.bad);
+	core_make_header(core, seg, to, core->store_time, (void *)rebuild_block(core, re->shard, 0));
+	rebuild_range(re, to, re->shard, 0, 1 + re->read.front);
+	rebuild_range(re, to, re->shard, shard_row(g->rows - re->read.back), re->read.back);
+	rebuild_range(re, to, re->shard, g->table, g->tables);
+	re->step = CORE_REBUILD_WRITE;
+}
+
+/* All requests of a step are done: begin the next one. */
+static void rebuild_step(struct core *core)
+{
+	struct core_rebuild *re = &core->rebuild;
+	const struct shard_geometry *g = &core->shards;
+	struct core_segment *seg;
+
+	re->nr = 0;
+	re->at = 0;
+	if (re->check && (re->step == CORE_REBUILD_WRITE || !rebuild_segment(core))) {
+		if (re->step == CORE_REBUILD_WRITE)
+			core->flush_wanted[lanes_where(core->lanes, re->stripe, re->shard).backup] = true;
+		rebuild_end(core);
+		return;
+	}
+	if (re->step == CORE_REBUILD_WRITE) {
+		re->step = CORE_REBUILD_LANE;
+		re->lane++;
+		re->all = false;
+	}
+	while (re->lane < g->k && !rebuild_segment(core)) {
+		re->step = CORE_REBUILD_LANE;
+		re->lane++;
+	}
+	core->changes++;
+	if (re->lane == g->k || (!re->check && !RULE(COPY_WHOLE))) {
+		re->step = CORE_REBUILD_WRITTEN;
+		core->flush_wanted[re->to] = true;
+		return;
+	}
+	seg = rebuild_segment(core);
+	switch (re->step) {
+	case CORE_REBUILD_LANE:
+		rebuild_lane(core, seg);
+		break;
+	case CORE_REBUILD_TABLES:
+		if (row_read_closed(&re->read) || re->read.length != seg->item.length) {
+			seg->doubted = 0;
+			rebuild_again(core);
+			break;
+		}
+		rebuild_read(core, shard_row(0), re->read.front);
+		rebuild_read(core, shard_row(g->rows - re->read.back), re->read.back);
+		re->step = CORE_REBUILD_ROWS;
+		break;
+	case CORE_REBUILD_ROWS:
+		rebuild_write(core, seg);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Where a lane begins on a backup. */
+static uint64_t rebuild_where(const struct core *core, const struct core_rebuild_range *range)
+{
+	const struct core_rebuild *re = &core->rebuild;
+	uint32_t frame = range->backup == re->to ? re->frame :
+			 lanes_where(core->lanes, re->stripe, range->shard).frame;
+
+	return format_frame_offset(&core->super[range->backup], frame) +
+	       ((uint64_t)re->lane * core->shards.blocks + range->block) * LSMEM_BLOCK;
+}
+
+/* Start the next request of a step. Return: false: not now. */
+static bool rebuild_request(struct core *core)
+{
+	struct core_rebuild *re = &core->rebuild;
+	struct core_rebuild_range *range = &re->ranges[re->at];
+	bool write = re->step == CORE_REBUILD_WRITE;
+	uint32_t most = core->io_bytes / LSMEM_BLOCK, nr;
+	struct core_op *op;
+
+	if (re->at == re->nr || re->in_flight == REBUILD_FLIGHT || (!write && core->copy_bytes && !core->copy_left))
+		return false;
+	op = core_op_get(core, CORE_OP_REBUILD, range->backup, false);
+	if (!op)
+		return false;
+	nr = range->blocks < most ? range->blocks : most;
+	if (!write) {
+		op->io.kind = CORE_IO_READ;
+		core->copy_left -= core->copy_left < nr * LSMEM_BLOCK ? core->copy_left : nr * LSMEM_BLOCK;
+	}
+	core_op_add(op, rebuild_block(core, range->shard, range->block), nr * LSMEM_BLOCK);
+	core_op_start(core, op, rebuild_where(core, range));
+	re->in_flight++;
+	range->block += nr;
+	range->blocks -= nr;
+	re->at += !range->blocks;
+	return true;
+}
+
+/**
+ * core_rebuild_run - begin to make a shard anew, or start its next requests
+ * @core: core
+ */
+void core_rebuild_run(struct core *core)
+{
+	struct core_rebuild *re = &core->rebuild;
+
+	if (!core->lanes || core->state != CORE_RUNNING ||
+	    (re->stripe == CORE_NONE && (!core->rebuilds || !rebuild_begin(core))))
+		return;
+	while (re->stripe != CORE_NONE && !re->stop && re->step < CORE_REBUILD_WRITTEN) {
+		if (rebuild_request(core))
+			continue;
+		if (re->in_flight || re->at < re->nr)
+			return;
+		rebuild_step(core);
+	}
+}
+
+/**
+ * core_rebuild_done - complete a request
+ * @core: core
+ * @op: the request
+ * @error: of a read: 0 or a negative errno; after a failed write core_backup_stop() has stopped all
+ */
+void core_rebuild_done(struct core *core, const struct core_op *op, int error)
+{
+	struct core_rebuild *re = &core->rebuild;
+
+	re->in_flight--;
+	core->changes++;
+	if (op->io.kind == CORE_IO_WRITE && !error)
+		core->stats.copied_bytes += op->io.length;
+	if (re->stop) {
+		core_rebuild_stop(core);
+		return;
+	}
+	/* What was not read has no valid checksum: so the shard counts as lost. */
+	if (error)
+		memset(op->io.iov[0].iov_base, 0, op->io.length);
+}
+
+/**
+ * core_rebuild_flush - note that a flush covers the shard, if all of it is written
+ * @core: core
+ * @backup: backup to which the flush is being issued
+ */
+void core_rebuild_flush(struct core *core, uint32_t backup)
+{
+	struct core_rebuild *re = &core->rebuild;
+
+	if (core->lanes && re->stripe != CORE_NONE && re->to == backup && re->step == CORE_REBUILD_WRITTEN)
+		re->step = CORE_REBUILD_FLUSHING;
+}
+
+/**
+ * core_rebuild_flushed - if a flush covered the shard, count it
+ * @core: core
+ * @backup: backup of the flush
+ */
+void core_rebuild_flushed(struct core *core, uint32_t backup)
+{
+	struct core_rebuild *re = &core->rebuild;
+	struct lane_frame where = { .backup = re->to, .frame = re->frame };
+	uint32_t lane;
+
+	if (!core->lanes || re->stripe == CORE_NONE || re->to != backup || re->step != CORE_REBUILD_FLUSHING)
+		return;
+	if (core->state != CORE_RUNNING || re->stop || !lanes_put_back(core->lanes, re->stripe, re->shard, &where)) {
+		core_rebuild_stop(core);
+		return;
+	}
+	core_stripe_dirty(core, re->stripe, CORE_STRIPE_LISTED);
+	for (lane = 0; lane < core->shards.k; lane++) {
+		struct core_segment *seg = re->segments[lane] == CORE_NONE ? NULL : &core->segments[re->segments[lane]];
+
+		if (!seg || seg->life == CORE_LEAVING)
+			continue;
+		seg->on |= 1u << backup;
+		seg->frame[backup] = re->frame;
+		seg->shard[backup] = (uint8_t)re->shard;
+		core_segment_dirty(core, seg);
+	}
+	core->stats.copied++;
+	core->urgent = true;
+	rebuild_end(core);
+}

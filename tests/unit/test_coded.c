@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Coded stores: core, recovery and the model of the kernel on simulated drives.
+ *
+ * After a power cut, with writes in flight, a recovery must find the right state with each set of up to m drives lost: here
+ * all sets are tried, by the check, which writes nothing. Then single blocks are damaged. test_sim has random lives.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+#include "stripe/shard.h"
+#include "../common/tap.h"
+
+uint64_t lsmem_mutation;
+
+#define ALL(sim)	((1u << (sim)->options.backups) - 1)
+#define CUTS	8u	/* of a store, times m: more parity shards make more sets */
+
+static const struct sim_options codes[] = {
+	{ .frames = 10, .size = 1, .steps = 200, .backups = 3, .k = 2, .m = 1 },
+	{ .frames = 8, .size = 1, .steps = 200, .backups = 5, .k = 3, .m = 2 },
+	{ .frames = 6, .size = 0, .steps = 800, .backups = 9, .k = 5, .m = 4 },
+};
+
+/* Check the store on the drives that are there, and what was found. */
+static int check(struct sim *sim, struct recover_result *result)
+{
+	enum recover_state state;
+	struct recover *r;
+	uint32_t slot;
+	int ret;
+
+	sim->rotate = 0;
+	for (slot = 0; slot < sim->options.backups; slot++)
+		sim->env.backup_bytes[slot] = sim->there >> slot & 1u ? sim->span : 0;
+	sim->io_left = UINT32_MAX;
+	sim->last_damage[0] = '\0';
+	model_reset(sim->model);
+	oracle_begin(sim->model);
+	r = recover_new(&sim->env);
+	ret = recover_open(r, &state);
+	if (!ret)
+		ret = recover_check(r, result);
+	recover_free(r);
+	return ret;
+}
+
+/* Check with all sets of up to m lost drives. */
+static bool all_sets(struct sim *sim, uint32_t *tries)
+{
+	uint32_t all = ALL(sim), there;
+	struct recover_result result;
+
+	for (there = all; there; there--) {
+		if ((uint32_t)__builtin_popcount(there) < sim->options.k)
+			continue;
+		sim->there = there;
+		if (check(sim, &result)) {
+			tap_note("drives %#x: %s", there, sim->last_damage);
+			return false;
+		}
+		oracle_look(sim->model);
+		if (sim->model->error[0]) {
+			tap_note("drives %#x: %s", there, sim->model->error);
+			return false;
+		}
+		if (there == all)
+			tap_note("%llu segments closed, %llu open, %llu objects", (unsigned long long)result.closed,
+				 (unsigned long long)result.open, (unsigned long long)result.objects);
+		(*tries)++;
+	}
+	sim->there = all;
+	return true;
+}
+
+static bool test_sets(const struct sim_options *options, uint64_t seed, uint32_t *tries)
+{
+	struct sim *sim = sim_new(seed, options);
+	bool ok = sim_start(sim, false);
+	uint32_t cut, steps;
+
+	for (cut = 0; cut < CUTS / options->m && ok; cut++) {
+		for (steps = options->steps; steps && !sim->error[0]; steps--)
+			sim_step(sim);
+		sim_settle(sim);
+		for (steps = random_below(&sim->random, options->steps); steps && !sim->error[0]; steps--)
+			sim_step(sim);
+		sim_cut(sim, random_below(&sim->random, DISK_CUT_KINDS));
+		ok = !sim->error[0] && all_sets(sim, tries) && sim_start(sim, false);
+	}
+	if (!ok)
+		tap_note("seed %llu: %s", (unsigned long long)seed, sim->error);
+	sim_free(sim);
+	return ok;
+}
+
+/* A store with closed segments, at rest. */
+static struct sim *at_rest(void)
+{
+	struct sim *sim = sim_new(7, &codes[1]);
+	uint32_t steps, head;
+
+	sim_start(sim, false);
+	for (steps = 300; steps && !sim->error[0]; steps--)
+		sim_step(sim);
+	sim_settle(sim);
+	for (head = 0; head < MODEL_HEADS; head++)
+		model_roll(sim->model, head);
+	sim_settle(sim);
+	sim_shutdown(sim);
+	sim_cut(sim, DISK_CUT_DROP);
+	return sim;
+}
+
+/* Find a closed segment. Return: the offset of its shard on the disk, after the header. */
+static uint64_t find(struct sim *sim, uint32_t shard)
+{
+	struct recover *r = recover_new(&sim->env);
+	const struct digest_map *map;
+	struct shard_geometry g;
+	enum recover_state state;
+	uint64_t where = 0;
+	uint32_t lane;
+
+	shard_geometry(&g, sim->options.k, sim->options.m, SHARD_FRAME);
+	sim->io_left = UINT32_MAX;
+	if (!recover_open(r, &state) && !recover_map(r, false)) {
+		map = recover_digest(r);
+		for (lane = 0; lane < digest_stripes_nr(map) * g.k && !where; lane++) {
+			uint32_t place = map->stripes->stripe[lane / g.k].place[shard];
+
+			if (map->stripes->lanes[lane].state == LSMEM_ITEM_CLOSED && map->stripes->lanes[lane].length)
+				where = recover_slot(r, place / map->frames) * sim->span +
+					format_frame_offset(recover_super(r), place % map->frames) +
+					(uint64_t)(lane % g.k) * g.blocks * LSMEM_BLOCK + LSMEM_BLOCK;
+		}
+	}
+	recover_free(r);
+	return where;
+}
+
+/* Give the first row of a segment on the first parity shard another block, which its table has: as no drive does. */
+static void forge(struct sim *sim)
+{
+	uint64_t where = find(sim, sim->options.k);
+	static uint8_t blocks[4 * LSMEM_BLOCK];
+	struct lsmem_shard_table *table = (void *)blocks;
+	uint8_t block[LSMEM_BLOCK];
+	struct shard_geometry g;
+	struct iovec iov;
+
+	shard_geometry(&g, sim->options.k, sim->options.m, SHARD_FRAME);
+	disk_flip(sim->disk, where, 5);
+	disk_read(sim->disk, where, block, LSMEM_BLOCK);
+	where += (uint64_t)(g.table - 1) * LSMEM_BLOCK;
+	disk_read(sim->disk, where, blocks, g.tables * LSMEM_BLOCK);
+	table->block_crc[0] = __cpu_to_le32(lsmem_crc32c(~0u, block, LSMEM_BLOCK));
+	shard_table_seal(table, &g);
+	iov = (struct iovec) { .iov_base = blocks, .iov_len = g.tables * LSMEM_BLOCK };
+	disk_complete(sim->disk, disk_write(sim->disk, where, &iov, 1));
+}
+
+static bool test_check(void)
+{
+	struct sim *sim = at_rest();
+	struct recover_result result;
+
+	CHECK(!sim->error[0] && !check(sim, &result));
+	CHECK(result.closed && !result.bad_copies);
+	/* A block of data, and one of parity, of a segment that has two parity shards */
+	disk_flip(sim->disk, find(sim, 1), 77);
+	CHECK(!check(sim, &result) && result.bad_copies == 1);
+	disk_flip(sim->disk, find(sim, 3), 12345);
+	CHECK(!check(sim, &result) && result.bad_copies == 2);
+	oracle_look(sim->model);
+	CHECK(!sim->model->error[0]);
+	disk_flip(sim->disk, find(sim, 2), 99);
+	CHECK(check(sim, &result) == -ENODATA && result.losses);
+	sim_free(sim);
+
+	sim = at_rest();
+	forge(sim);
+	CHECK(check(sim, &result) == -ENODATA && strstr(sim->last_damage, "parity of 1 rows"));
+	sim_free(sim);
+	return true;
+}
+
+/* Bad shards are found while the store is served, and made of the others. */
+static bool test_scrub(void)
+{
+	struct sim *sim = at_rest();
+	struct recover_result result;
+	struct core_stats stats;
+	uint64_t header;
+	uint32_t i;
+
+	CHECK(!sim->error[0] && !check(sim, &result));
+	CHECK(sim_start(sim, false));
+	sim->there = ALL(sim);
+	core_scrub(sim->core, 2);
+	/* Of one segment a block of data and a header are bad. */
+	header = find(sim, 4) - LSMEM_BLOCK;
+	disk_flip(sim->disk, find(sim, 1), 77);
+	disk_flip(sim->disk, header, 1234);
+	for (i = 0; i < 40 && !sim->error[0]; i++) {
+		core_tick(sim->core);
+		sim_issue(sim);
+		sim_settle(sim);
+	}
+	core_stats(sim->core, &stats);
+	CHECK(!sim->error[0] && stats.checked && stats.bad_replicas == 2 && !stats.copies_failed);
+	sim_shutdown(sim);
+	sim_cut(sim, DISK_CUT_DROP);
+	CHECK(!check(sim, &result) && !result.bad_copies && result.closed);
+	sim_free(sim);
+	return true;
+}
+
+/* The power fails in each request of a recovery, and no write that was not flushed is left. */
+static bool test_cut_off(uint32_t *tries)
+{
+	struct recover_result result;
+	struct sim *sim;
+	uint32_t steps;
+	int ret;
+
+	for (*tries = 0;; (*tries)++) {
+		sim = sim_new(9, &codes[0]);
+		CHECK(sim_start(sim, false));
+		for (steps = 300; steps && !sim->error[0]; steps--)
+			sim_step(sim);
+		sim_cut(sim, DISK_CUT_KEEP);
+		sim->io_left = 1 + *tries;
+		ret = sim_attempt(sim);
+		if (!ret)
+			break;
+		disk_cut(sim->disk, DISK_CUT_DROP);
+		CHECK(ret == -ECANCELED && !sim->error[0]);
+		ret = check(sim, &result);
+		oracle_look(sim->model);
+		if (ret || sim->model->error[0])
+			tap_note("request %u: %s%s", *tries, sim->last_damage, sim->model->error);
+		CHECK(!ret && !sim->model->error[0]);
+		sim_free(sim);
+	}
+	sim_free(sim);
+	return true;
+}
+
+/* test_coded N: without rule N of daemon/base/rules.h */
+int main(int argc, char **argv)
+{
+	uint32_t i, tries;
+	bool ok;
+
+	if (argc > 1)
+		lsmem_mutation = 1ull << strtoul(argv[1], NULL, 0);
+	for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		tries = 0;
+		ok = test_sets(&codes[i], 1 + i, &tries);
+		tap_ok(ok && tries, "%u+%u: all sets of lost drives, %u of them", codes[i].k,
+		       codes[i].m, tries);
+	}
+	ok = test_cut_off(&tries);
+	tap_ok(ok && tries, "a recovery is cut off in each of its %u requests", tries);
+	tap_ok(test_check(), "the check finds bad blocks, goes on without them, and compares parity with data");
+	tap_ok(test_scrub(), "bad shards are found by scrubbing, and made anew in their places");
+	return tap_end();
+}
