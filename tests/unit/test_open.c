@@ -54,6 +54,12 @@ void expect_missing(const struct lsmemd *d)
 	(void)d;
 }
 
+bool take_has(const struct lsmemd *d)
+{
+	(void)d;
+	return false;
+}
+
 bool config_any_remote(const struct config *config)
 {
 	(void)config;
