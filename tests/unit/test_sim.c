@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 			all = (all + 9) / 10;
 		/* Recoveries read all shards, and try many sets of them. */
 		if (kinds[kind].options.k && !only)
-			all = (all + 9) / 10 + (all > 10 ? 4 : 0);
+			all = (all + 14) / 15 + (all > 10 ? 2 : 0);
 		for (n = 0; n < all && ok; n++) {
 			uint64_t s = only ? only : seed + n + kind * 1000000;
 			struct sim *sim;
