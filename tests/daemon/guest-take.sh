@@ -6,7 +6,7 @@
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-take.sh
 #
-# $ROUNDS: number of moves with a kill (4); $SEED: repeat them
+# $ROUNDS: number of moves with a kill (4); $SEED: repeat them, but for the time from a step to the kill
 . "$(dirname "$0")/guest-lib.sh"
 . "$(dirname "$0")/etcd-lib.sh"
 
@@ -183,7 +183,7 @@ cp "$scratch/right.conf" "$scratch/b.conf"
 
 moves a b 'a move'
 moves b a 'back, with load' load
-# ---- Daemons killed at random ----------------------------------------------------------
+# ---- Daemons killed at random steps ----------------------------------------------------------
 # restarts HOST: its daemon has ended by itself, and is started again
 restarts() { ! ended "${pids[$1]}" || { wait "${pids[$1]}"; tidy; host "$1"; }; }
 # gets HOST SECONDS: it serves the store; its daemon is started again while the other one may be alive
@@ -207,18 +207,20 @@ lets_go()
 	done
 	wait "${pids[$1]}" 2>/dev/null
 }
+# What the target logs at the steps: STORE, MOVE, the transaction, the recovery, CLOSE
+steps=('reading what it has' 'is told to stop its clients' 'this host has the store' 'recovering' 'serving, backup')
 from=a
 for ((round = 1; round <= rounds; round++)); do
 	to=$(other $from)
 	victim=$([ $((RANDOM % 2)) = 0 ] && echo "$from" || echo "$to")
-	tenths=$((RANDOM % 45))
-	name="round $round: $from to $to, $victim killed after $((tenths * 100)) ms"
+	step=${steps[RANDOM % ${#steps[@]}]}
+	name="round $round: $from to $to, $victim killed at \"$step\""
 	write_on $from
 	nap 1
 	write_ends
 	marks
 	host $to
-	sleep $((tenths / 10)).$((tenths % 10))
+	ok "$name: it comes" until_true 40 since_host $to "$step"
 	slay_host $victim
 	echo "# $name: the last word of $to: $(tail -n +$((mark[$to] + 1)) "$scratch/log.$to" | tail -n 1 | cut -c 1-100)"
 	[ $victim = $from ] || nap 1
