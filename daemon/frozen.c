@@ -23,7 +23,7 @@
 /* A former daemon's descriptor may be open for a moment, by its io_uring, and its disk by udev. */
 #define BUSY_TRIES	20
 #define BUSY_US		100000u	/* between them */
-#define WHY_BYTES	128u
+#define WHY_BYTES	192u
 
 /*
  * Attach to the store of this daemon, if it is in the kernel and frozen. Return: 1: kernel_detach() detaches; 0: there is
@@ -49,13 +49,18 @@ static int attach(const struct lsmemd *d, struct kernel *kernel)
 	return err ? err : 1;
 }
 
-/* Who took the store, for messages. */
-static const char *taker(const struct cluster_taken *taken, char why[WHY_BYTES])
+/* Since when it is frozen, and who took the store, for messages. */
+static const char *taker(const struct cluster_taken *taken, uint64_t term, char why[WHY_BYTES])
 {
+	int n = term == CLUSTER_LET_GO ? snprintf(why, WHY_BYTES, "was frozen, its memory was let go, and ") :
+					 snprintf(why, WHY_BYTES, "was frozen in term %" PRIu64 ", and ", term);
+	char *to = why + n;
+	size_t room = WHY_BYTES - (size_t)n;
+
 	if (*taken->host)
-		snprintf(why, WHY_BYTES, "host %s took the store, term %" PRIu64, taken->host, taken->term);
+		snprintf(to, room, "host %s took the store, term %" PRIu64, taken->host, taken->term);
 	else
-		snprintf(why, WHY_BYTES, "etcd does not say which host took the store, term %" PRIu64, taken->term);
+		snprintf(to, room, "etcd does not say which host took the store, term %" PRIu64, taken->term);
 	return why;
 }
 
@@ -63,15 +68,13 @@ static const char *taker(const struct cluster_taken *taken, char why[WHY_BYTES])
 static int drop(const struct lsmemd *d, struct kernel *kernel, const struct cluster_taken *taken)
 {
 	char name[LSMEM_NAME_BYTES], why[WHY_BYTES];
-	uint64_t term = kernel->term;
 	int err = -EBUSY, tries;
 
 	memcpy(name, kernel->name, sizeof(name));
+	taker(taken, kernel->term, why);
 	kernel_detach(kernel);
-	taker(taken, why);
 	if (d->options.again) {
-		log_err("%s: was frozen in term %" PRIu64 ", and %s: it is not the newest, and --again recovers no store; start lsmemd without it",
-			name, term, why);
+		log_err("%s: %s: it is not the newest, and --again recovers no store; start lsmemd without it", name, why);
 		return -EREMCHG;
 	}
 	for (tries = 0; tries < BUSY_TRIES && err == -EBUSY; tries++) {
@@ -80,12 +83,11 @@ static int drop(const struct lsmemd *d, struct kernel *kernel, const struct clus
 		err = kernel_destroy(d->control, name, true);
 	}
 	if (!err) {
-		log_notice("%s: was frozen in term %" PRIu64 ", and %s: dropped, what is newest is on the backups", name, term,
-			   why);
+		log_notice("%s: %s: dropped, what is newest is on the backups", name, why);
 		return 0;
 	}
-	log_err("%s: was frozen in term %" PRIu64 ", and %s: it is not the newest, and cannot be dropped: %s; close and unmount it, then start lsmemd again",
-		name, term, why, strerror(-err));
+	log_err("%s: %s: it is not the newest, and cannot be dropped: %s; close and unmount it, then start lsmemd again", name,
+		why, strerror(-err));
 	return -EREMCHG;
 }
 
@@ -147,8 +149,7 @@ void frozen_lost(struct lsmemd *d)
 		(void)drop(d, &kernel, taken);
 		return;
 	}
-	log_notice("%s: was frozen in term %" PRIu64 ", and %s: stays frozen, that host may read its memory", kernel.name,
-		   kernel.term, taker(taken, why));
+	log_notice("%s: %s: stays frozen, that host may read its memory", kernel.name, taker(taken, kernel.term, why));
 	if (!keep(d, &kernel))
 		kernel_detach(&kernel);
 }

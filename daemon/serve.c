@@ -557,7 +557,8 @@ int serve(struct lsmemd *d)
 			continue;
 		if (!s->parked && !s->unowned && !s->error && core_state(s->core) != CORE_FAILED)
 			serve_clean(s, progress);
-		if (s->unowned || s->error || (!s->parked && core_state(s->core) == CORE_FAILED) || s->late ||
+		/* A host that takes the store cuts this one off, maybe before etcd has said so. */
+		if (s->unowned || s->error || (!serve_move_goes_on(s) && core_state(s->core) == CORE_FAILED) || s->late ||
 		    d->signals.stop > 1 || serve_move_is_over(s))
 			break;
 		if (core_state(s->core) == CORE_STOPPED && !serve_waits_for_backups(s))

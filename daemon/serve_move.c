@@ -102,6 +102,19 @@ static int do_freeze(struct source *source, uint64_t *objects)
 	return ret;
 }
 
+/* A daemon after this one may find the store in the kernel: it was killed, or the store is open. */
+static bool do_let_go(struct move_source *moves)
+{
+	struct serve_move *m = of_source((struct source *)((char *)moves - offsetof(struct source, moves)));
+	uint64_t objects;
+	int ret = kernel_freeze(&m->d->kernel, CLUSTER_LET_GO, &objects);
+
+	if (ret < 0)
+		log_err("%s: host %s needs its memory no more, and the kernel does not take that: %s", m->d->kernel.name,
+			m->source.moves.host, strerror(-ret));
+	return ret >= 0;
+}
+
 static int do_thaw(struct source *source)
 {
 	struct serve_move *m = of_source(source);
@@ -311,6 +324,7 @@ static const struct source_user source_user = {
 	.consent = do_consent,
 	.withdraw = do_withdraw,
 	.look = do_look,
+	.let_go = do_let_go,
 };
 
 /* ---- The order ------------------------------------------------------------------------------- */

@@ -771,7 +771,7 @@ int cluster_open(struct cluster *cluster, const struct cluster_options *options)
 /**
  * cluster_frozen - is the frozen store in this host's kernel the newest? (Documentation/migration.rst, rules 4 and 8)
  * @taken: what etcd says
- * @term: of the owner when the store was frozen, or what a claim of this host has read since (CURRENT)
+ * @term: of the owner when the store was frozen, or what a claim of this host has read since (CURRENT), or CLUSTER_LET_GO
  *
  * A claim of this host changes the term. So it gives the store the term before it, or drops it: the next daemon finds one
  * that has the term, or the one before, which are both of this host if the later one is.
@@ -780,6 +780,8 @@ int cluster_open(struct cluster *cluster, const struct cluster_options *options)
  */
 enum cluster_image cluster_frozen(const struct cluster_taken *taken, uint64_t term)
 {
+	if (term == CLUSTER_LET_GO)
+		return CLUSTER_PASSED;
 	/* The last: by a name that this host had before. */
 	if (!*taken->host || taken->term < term || (taken->term == term && !taken->here))
 		return CLUSTER_UNKNOWN;

@@ -85,12 +85,15 @@ struct cluster_taken {
 	bool here;
 };
 
+/* The term of a frozen store whose owner needs it no more; etcd's revisions, of which terms are, are below 2^63. */
+#define CLUSTER_LET_GO	UINT64_MAX
+
 /* What etcd says of a frozen store in this host's kernel: cluster_frozen() */
 enum cluster_image {
 	CLUSTER_UNKNOWN,	/* not which host took the store */
 	CLUSTER_NEWEST,		/* that no other host took it: its bytes are the newest, and no host has its consent */
 	CLUSTER_FOLLOWED,	/* that another host took it next, which may read this memory */
-	CLUSTER_PASSED,		/* that a host took it later, and got it from another one */
+	CLUSTER_PASSED,		/* that a host took it later, and got it from another one; or CLUSTER_LET_GO */
 };
 
 /**

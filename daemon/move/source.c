@@ -95,6 +95,7 @@ void source_begin(struct source *source, const struct source_user *user, const s
 	source->network = (struct move_source_user){
 		.slots = user->slots, .send = user->send, .room = user->room, .end = user->end, .keys = user->keys,
 		.block = next_block, .stop = stop_clients, .look = look_up, .left = all_left,
+		.let_go = user->let_go,
 	};
 	memcpy(source->here, store->here, strnlen(store->here, WIRE_NAME - 1));
 	source->state = store->host ? SOURCE_KEEPS : SOURCE_SERVES;

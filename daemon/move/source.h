@@ -50,7 +50,7 @@ struct source;
 
 /**
  * struct source_user - what the order needs of its caller; no callback but @drained calls back
- * @slots: as in struct move_source_user, as are the next four
+ * @slots: as in struct move_source_user, as are the next four and @let_go
  * @send: send a message
  * @room: how many more messages can be sent now
  * @end: end a connection, then call source_gone()
@@ -66,6 +66,7 @@ struct source;
  * @consent: cluster_consent(). Return: false: not known yet; true: @revision is that of the owner's key
  * @withdraw: cluster_void(), for that revision. Return: true: done
  * @look: read in etcd which host has the store, then call source_owner(); until etcd has answered. One at a time
+ * @let_go: see @slots
  */
 struct source_user {
 	int (*slots)(struct move_peer *peer, struct session_export *offer);
@@ -82,6 +83,7 @@ struct source_user {
 	bool (*consent)(struct source *source, uint64_t *revision);
 	bool (*withdraw)(struct source *source);
 	void (*look)(struct source *source);
+	bool (*let_go)(struct move_source *moves);
 };
 
 /**

@@ -128,6 +128,8 @@ struct move_peer;
  * @left: no connection has keys any more, and what @phase says goes on without one. MOVE_STOPS: clients may be
  *	served again, then call move_source_resume(). MOVE_TOLD: take the consent back first (ABORT_IN_ETCD), or
  *	call move_source_owner(). MOVE_MOVED: a target may come for keys again. MOVE_CLOSED: free the memory
+ * @let_go: the owner needs this memory no more, and says so once: from now on this host's next daemon has to know it, whatever
+ *	happens. Return: false: it may not; the owner is told nothing, and says it again
  */
 struct move_source_user {
 	int (*slots)(struct move_peer *peer, struct session_export *offer);
@@ -139,6 +141,7 @@ struct move_source_user {
 	void (*stop)(struct move_source *source);
 	void (*look)(struct move_source *source);
 	void (*left)(struct move_source *source);
+	bool (*let_go)(struct move_source *source);
 };
 
 /**

@@ -363,11 +363,15 @@ void move_source_message(struct move_peer *peer, const union wire_message *messa
 
 /* ---- What etcd says ------------------------------------------------------ */
 
-/* The sender of CLOSE has the store: say so, and end. */
+/* The sender of CLOSE has the store: say so, and end. It does not say CLOSE again after the answer. */
 static void let_go(struct move_source *source)
 {
 	union wire_message message = { .move = { .term = htole64(source->chosen->close_term) } };
 
+	if (!source->user->let_go(source)) {
+		end(source->chosen, "this host's next daemon would not know of its CLOSE");
+		return;
+	}
 	session_say(&source->chosen->session, WIRE_CLOSE, &message);
 	source->user->send(source->chosen, &source->chosen->session.out);
 	(void)move_source_close(source);

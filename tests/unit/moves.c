@@ -54,6 +54,8 @@ static int source_slots(struct move_peer *peer, struct session_export *offer)
 
 static void source_send(struct move_peer *peer, const union wire_message *message)
 {
+	/* The answer to CLOSE: the next daemon of this host knows already. */
+	world.broken |= peer->source->chosen == peer && peer->close_term && !world.let_gos;
 	push(&of_peer(peer)->to_target, message);
 }
 
@@ -132,9 +134,16 @@ static void source_left(struct move_source *source)
 		world.broken |= links[i].keyed;
 }
 
+static bool source_let_go(struct move_source *source)
+{
+	world.broken |= source->phase != MOVE_MOVED || !source->chosen->close_term;
+	world.let_gos += !world.let_go_fails;
+	return !world.let_go_fails;
+}
+
 const struct move_source_user moves_user = {
 	source_slots, source_send, source_room, source_end, source_block, source_keys, source_stop, source_look,
-	source_left,
+	source_left, source_let_go,
 };
 
 static void plain_begin(const char *host)

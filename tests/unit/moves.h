@@ -75,7 +75,8 @@ extern struct link {
 extern struct world {
 	struct move_source source;
 	uint64_t blocks, now_ns;
-	unsigned int stops, looks, lefts, keyed;
+	unsigned int stops, looks, lefts, keyed, let_gos;
+	bool let_go_fails;
 	uint32_t room;
 	int slots_fail, block_fail, keys_fail, store_fail, take_fail;
 	bool broken;		/* a rule that must always hold did not */

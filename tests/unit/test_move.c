@@ -344,6 +344,30 @@ static bool test_close_checked(void)
 	return true;
 }
 
+/* The next daemon of the source knows of a CLOSE before its target does; if it cannot, CLOSE is said again. */
+static bool test_close_known(void)
+{
+	struct link *link = reach_moved();
+
+	world.let_go_fails = true;
+	move_target_close(&link->target, TERM + 1);
+	moves_settle();
+	move_source_owner(&world.source, "B", TERM + 1);
+	moves_settle();
+	CHECK(!link->closed && !link->connected && world.source.phase == MOVE_MOVED && !world.let_gos);
+	world.let_go_fails = false;
+	link = moves_call(1, "B", TERM + 1);
+	moves_settle();
+	move_source_owner(&world.source, "B", TERM + 1);
+	moves_settle();
+	move_target_close(&link->target, TERM + 1);
+	moves_settle();
+	move_source_owner(&world.source, "B", TERM + 1);
+	moves_settle();
+	CHECK(link->closed && world.source.phase == MOVE_CLOSED && world.let_gos == 1 && !world.broken);
+	return true;
+}
+
 /* ---- Bounds ---------------------------------------------------------------- */
 
 /* Each wait has an end, and not before its time. */
@@ -938,6 +962,7 @@ int main(void)
 	tap_ok(test_again(), "keys again: for the owner, after those of its first connection");
 	tap_ok(test_third(), "another host has the store");
 	tap_ok(test_close_checked(), "CLOSE counts if its sender has the store");
+	tap_ok(test_close_known(), "the source's next daemon knows of a CLOSE before it is answered");
 	tap_ok(test_waits(), "each wait of a source has an end");
 	tap_ok(test_target_waits(), "each wait of a target has an end");
 	tap_ok(test_strangers(), "connections without a proof are few, and are told nothing");

@@ -358,6 +358,7 @@ static void end_begin(const char *host)
 	user.send = moves_user.send;
 	user.room = moves_user.room;
 	user.end = moves_user.end;
+	user.let_go = moves_user.let_go;
 	user.keys = moves_user.keys;
 	source_begin(&life.source, &user, &store, world.now_ns);
 }

@@ -272,6 +272,7 @@ static void end_begin(const char *host)
 	whole.send = moves_user.send;
 	whole.room = moves_user.room;
 	whole.end = moves_user.end;
+	whole.let_go = moves_user.let_go;
 	whole.keys = do_keys;
 	source_begin(&life.source, &whole, &store, world.now_ns);
 }

@@ -395,10 +395,16 @@ static void a_look(struct source *source)
 	life.etcd.looks = true;
 }
 
+static bool a_lets_go(struct move_source *moves)
+{
+	(void)moves;
+	return true;
+}
+
 static const struct source_user a_user = {
 	.slots = a_slots, .send = push_to_target, .room = a_room, .end = a_end, .keys = a_keys, .freeze = a_freeze,
 	.thaw = a_thaw, .words = a_words, .directory = a_directory, .drained = a_drained, .holds = a_holds,
-	.consent = a_consent, .withdraw = a_withdraw, .look = a_look,
+	.consent = a_consent, .withdraw = a_withdraw, .look = a_look, .let_go = a_lets_go,
 };
 
 static void a_begins(const char *host)
