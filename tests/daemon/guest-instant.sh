@@ -50,6 +50,7 @@ resident() { [ $(($(figure tier/cold_bytes) - $(figure tier/cached_bytes))) -lt 
 load_pid=
 for kind in object block; do
 	slots=40000
+	[ $kind = object ] || slots=19000	# of 27904: when fuller, not all has room in memory (status.rst)
 	[ $kind = object ] || store=lsmemb0
 	use $kind load
 	ok "$kind: formatted and active" start format --format --force
