@@ -31,6 +31,7 @@
 
 #define LSMEM_PAGES_LEAVE	64u		/* pages that leave at a time */
 #define LSMEM_PAGES_AHEAD	16u		/* pages that are read ahead of faults in sequence */
+#define LSMEM_PAGES_ASKED	128u		/* of one read-ahead, pages that may be counted as fetched though they came early */
 #define LSMEM_NO_PAGE		((pgoff_t)-1)	/* no file has it */
 
 /* ---- Write-back ---------------------------------------------------------- */
@@ -328,10 +329,10 @@ void lsmem_pages_dirty_room(struct lsmem_file *file)
 	lsmem_pages_room(file);
 }
 
-/* Fill a folio. It stays locked. */
-static int lsmem_pages_fill(struct lsmem_file *file, struct folio *folio)
+/* Fill a folio. It stays locked. @asked: its object was asked for, as it was on backups only. */
+static int lsmem_pages_fill(struct lsmem_file *file, struct folio *folio, bool asked)
 {
-	int ret = lsmem_range_read(&file->range, folio->index, folio_address(folio));
+	int ret = lsmem_range_read(&file->range, folio->index, folio_address(folio), asked);
 
 	if (ret)
 		return ret;
@@ -344,7 +345,7 @@ static int lsmem_pages_fill(struct lsmem_file *file, struct folio *folio)
 static int lsmem_pages_read_folio(struct file *f, struct folio *folio)
 {
 	struct lsmem_file *file = lsmem_file_of(folio->mapping->host);
-	int ret = lsmem_pages_fill(file, folio);
+	int ret = lsmem_pages_fill(file, folio, false);
 
 	folio_unlock(folio);
 	lsmem_pages_room(file);
@@ -355,14 +356,17 @@ static void lsmem_pages_readahead(struct readahead_control *rac)
 {
 	struct lsmem_file *file = lsmem_file_of(rac->mapping->host);
 	pgoff_t first = readahead_index(rac), i;
+	DECLARE_BITMAP(asked, LSMEM_PAGES_ASKED) = { };
 	struct folio *folio;
 	int ret = 0;
 
 	for (i = 0; i < readahead_count(rac); i++)
-		lsmem_range_ask(&file->range, first + i);
+		if (lsmem_range_ask(&file->range, first + i) && i < LSMEM_PAGES_ASKED)
+			__set_bit(i, asked);
 	while ((folio = readahead_folio(rac))) {
-		if (!ret)	/* after an error, who uses a page reads it again */
-			ret = lsmem_pages_fill(file, folio);
+		i = folio->index - first;
+		if (!ret)	/* after an error, the next use of a page reads it again */
+			ret = lsmem_pages_fill(file, folio, i < LSMEM_PAGES_ASKED && test_bit(i, asked));
 		folio_unlock(folio);
 	}
 	lsmem_pages_room(file);
@@ -429,7 +433,7 @@ static int lsmem_pages_write_begin(LSMEM_WRITE *by, struct address_space *mappin
 		return PTR_ERR(folio);
 	if (!folio_test_uptodate(folio) &&
 	    (len < PAGE_SIZE || file->range.flags & LSMEM_PAGES_POOL))
-		ret = lsmem_pages_fill(file, folio);
+		ret = lsmem_pages_fill(file, folio, false);
 	if (ret) {
 		folio_unlock(folio);
 		folio_put(folio);

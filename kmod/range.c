@@ -133,12 +133,13 @@ static bool lsmem_range_cold(struct lsmem_store *store, u64 handle)
  * @range: open
  * @page: its number
  * @to: LSMEM_BLOCK bytes
+ * @asked: lsmem_range_ask() had its object fetched, which may have come meanwhile
  *
  * Context: sleeps, also for an object that is on backups only.
  * Return: 0; -ENXIO: a page of a pool that has no object; -EIO: its object, or a node, is missing, or
  * no backup has it; -ETIMEDOUT, -EINTR, -ENOMEM.
  */
-int lsmem_range_read(struct lsmem_range *range, u64 page, void *to)
+int lsmem_range_read(struct lsmem_range *range, u64 page, void *to, bool asked)
 {
 	u64 handle = 0, last;
 	bool cold = false;
@@ -154,7 +155,7 @@ int lsmem_range_read(struct lsmem_range *range, u64 page, void *to)
 		length = 0;
 		if (!handle || pending)
 			break;
-		cold |= lsmem_range_cold(range->store, handle);
+		cold |= asked || lsmem_range_cold(range->store, handle);
 		ret = lsmem_object_get(range->store, handle, to, LSMEM_BLOCK, &length);
 		/* Freed meanwhile, and perhaps written anew: look again. */
 	} while ((ret == -ENOENT || ret == -ESTALE) && handle != last);
@@ -182,26 +183,32 @@ int lsmem_range_read(struct lsmem_range *range, u64 page, void *to)
  * lsmem_range_ask - a page will be read: have its object brought into memory
  * @range: open
  * @page: its number
+ *
+ * Return: true if the object was on backups only: its read is then counted as fetched, also if it is
+ * in memory by then.
  */
-void lsmem_range_ask(struct lsmem_range *range, u64 page)
+bool lsmem_range_ask(struct lsmem_range *range, u64 page)
 {
 	struct lsmem_store *store = range->store;
 	struct lsmem_handle *h;
 	u64 handle, word;
+	bool cold;
 	int ret;
 
 	if (!store->tier.on)
-		return;
+		return false;
 	down_read(&range->lock);
 	ret = lsmem_tree_peek(&range->tree, page, &handle);
 	up_read(&range->lock);
 	if (ret || !handle || lsmem_handle_find(store, handle, &h))
-		return;
+		return false;
 	rcu_read_lock();
 	word = READ_ONCE(h->word);
-	if (lsmem_word_state(word) == LSMEM_WORD_COLD)
+	cold = lsmem_word_state(word) == LSMEM_WORD_COLD;
+	if (cold)
 		lsmem_fetch_ask(store, lsmem_handle_index(handle), word);
 	rcu_read_unlock();
+	return cold;
 }
 
 /* ---- Write --------------------------------------------------------------- */

@@ -12,8 +12,8 @@
 int lsmem_range_open(struct lsmem_range *range, struct lsmem_store *store, u64 root);
 void lsmem_range_close(struct lsmem_range *range);
 int lsmem_range_remove(struct lsmem_range *range);
-int lsmem_range_read(struct lsmem_range *range, u64 page, void *to);
-void lsmem_range_ask(struct lsmem_range *range, u64 page);
+int lsmem_range_read(struct lsmem_range *range, u64 page, void *to, bool asked);
+bool lsmem_range_ask(struct lsmem_range *range, u64 page);
 bool lsmem_range_whole(const struct lsmem_range *range);
 int lsmem_range_write(struct lsmem_range *range, struct lsmem_range_page *pages, u32 nr);
 bool lsmem_range_unwritten(struct lsmem_range *range);
