@@ -212,7 +212,7 @@ void serve_watch_room(struct serve *s)
 	const struct core_backup_stats *stats;
 	const char *path;
 
-	if (s->d->config.nr_backups > 1 && s->resumed)
+	if (s->resumed)
 		tell_limit(s);
 	s->low = low;
 	if (changed)

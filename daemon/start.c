@@ -175,7 +175,6 @@ bool new_incarnation(uint64_t *incarnation)
 static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 {
 	struct recover_geometry geometry;
-	uint64_t segments;
 	int status, err;
 
 	memset(&geometry, 0, sizeof(geometry));
@@ -184,14 +183,9 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 	geometry.store_bytes = d->kernel.bytes;
 	geometry.max_handles = d->kernel.handles_max;
 	geometry.capacity = d->kernel.capacity;
-	/* With fewer frames than the log can have segments, a writer could wait for ever. */
-	kernel_number(d->kernel.name, "segments_max", &segments);
-	geometry.frames = (uint32_t)segments;
-	if (!geometry.frames) {
-		log_err("%s: sysfs does not tell how many segments it may have",
-			d->kernel.name);
-		return STATUS_ERROR;
-	}
+	/* The kernel is told how many more there is room for. */
+	geometry.frames = LSMEM_SEGMENTS_DEFAULT((uint32_t)((d->kernel.capacity ? d->kernel.capacity : d->kernel.bytes) /
+							    LSMEM_SEGMENT_BYTES));
 	geometry.replicas = d->config.store.replicas;
 	if (!new_incarnation(&geometry.incarnation))
 		return STATUS_ERROR;
@@ -200,7 +194,7 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 		return status;
 	err = recover_format(r, &geometry);
 	if (err == -ENOSPC) {
-		log_err("%s: too small for a store of %" PRIu64 " MiB, whose log may have %" PRIu32 " segments of 8 MiB: %" PRIu64 " MiB are needed%s",
+		log_err("%s: too small for a store of %" PRIu64 " MiB, whose log needs %" PRIu32 " segments of 8 MiB: %" PRIu64 " MiB are needed%s",
 			d->where,
 			(d->kernel.capacity ? d->kernel.capacity : d->kernel.bytes) >> 20,
 			geometry.frames,

@@ -63,18 +63,41 @@ int store_check_geometry(const struct lsmemd *d, const struct lsmem_super *super
 }
 
 /*
- * Segments that the log can have: as many as the backups have room for, up to the kernel's limit;
- * 0, the kernel's default, if the backups have less than the kernel's minimum.
+ * Segments that the log of a store can have: as many as the backups have room for, up to the kernel's limit.
+ * Of a backup that is missing nothing is known: the log may have grown into it.
  */
-static uint32_t backup_segments(const struct lsmemd *d, const struct recover *r,
-				const struct lsmem_create *create)
+static uint32_t backup_segments(const struct lsmemd *d, const struct recover *r, const struct lsmem_super *super,
+				uint64_t bytes, uint64_t capacity)
 {
-	uint64_t full = (create->capacity ? create->capacity : create->bytes) / LSMEM_SEGMENT_BYTES;
+	uint64_t full = (capacity ? capacity : bytes) / LSMEM_SEGMENT_BYTES;
 	uint64_t room = recover_room(r, d->config.store.replicas);
+	uint32_t slot;
 
-	if (room > LSMEM_SEGMENTS_MOST * full)
-		room = LSMEM_SEGMENTS_MOST * full;
-	return room < LSMEM_SEGMENTS_LEAST * full ? 0 : (uint32_t)room;
+	for (slot = 0; super && slot < d->config.nr_backups; slot++)
+		if (!recover_slot_super(r, slot))
+			room = LSMEM_SEGMENTS_MOST * full;
+	return (uint32_t)(room < LSMEM_SEGMENTS_MOST * full ? room : LSMEM_SEGMENTS_MOST * full);
+}
+
+/*
+ * An empty store gets the contents of the backups. All their segments may hold some, so it must have been
+ * made for as many: else the recovery could end in the middle.
+ *
+ * Return: STATUS_OK or STATUS_REFUSED.
+ */
+static int check_segments(const struct lsmemd *d, const struct recover *r, const struct lsmem_super *super)
+{
+	uint32_t all = backup_segments(d, r, super, d->kernel.bytes, d->kernel.capacity);
+	uint64_t made;
+
+	if (d->kernel.state != LSMEM_STATE_NEW || d->created)
+		return STATUS_OK;
+	kernel_number(d->kernel.name, "segments_max", &made);
+	if (made >= all)
+		return STATUS_OK;
+	log_err("%s: is empty, and its log can have %" PRIu64 " segments; that of the store on %s can have %" PRIu32 ": \"lsmemctl destroy %s\", leave out \"node =\", and lsmemd makes a store that fits",
+		d->kernel.name, made, d->where, all, d->kernel.name);
+	return STATUS_REFUSED;
 }
 
 /**
@@ -111,7 +134,10 @@ static int create_store(struct lsmemd *d, const struct recover *r,
 	create.bytes = super ? le64toh(super->store_bytes) :
 		       c->store.bytes ? c->store.bytes : CONFIG_STORE_BYTES_DEFAULT;
 	create.capacity = super ? le64toh(super->capacity) : c->store.capacity;
-	create.segments = backup_segments(d, r, &create);
+	create.segments = backup_segments(d, r, super, create.bytes, create.capacity);
+	if (create.segments < LSMEM_SEGMENTS_LEAST * ((create.capacity ? create.capacity : create.bytes) /
+						      LSMEM_SEGMENT_BYTES))
+		create.segments = 0;	/* the default is less than the least that can be asked for */
 	if (create.kind == LSMEM_KIND_OBJECT) {
 		create.handles_max = super ? le64toh(super->max_handles) : c->store.handles;
 		create.mode = c->store.mode;
@@ -219,7 +245,7 @@ int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_s
 			d->kernel.capacity >> 20, d->kernel.handles_max, d->options.config_path);
 		return STATUS_USAGE;
 	}
-	return STATUS_OK;
+	return super ? check_segments(d, r, super) : STATUS_OK;
 }
 
 /**

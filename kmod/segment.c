@@ -28,9 +28,6 @@
 
 #define LSMEM_PASS_SEGMENTS	2	/* of these, what any one victim fits into */
 
-/* Frames that the superblocks and the digest log of a backup take, for so many segments. */
-#define LSMEM_BACKUP_OVERHEAD(segments)	(2 + (segments) / 8192)
-
 /* What the daemon maps: a page about cleaning, and a table of segments. */
 static int lsmem_segments_stats(struct lsmem_store *store)
 {
@@ -73,10 +70,8 @@ int lsmem_segments_init(struct lsmem_store *store, u64 bytes, u32 caches)
 {
 	u32 i;
 
-	if (!store->segments.nr) {
-		store->segments.nr = 2 * (bytes / LSMEM_SEGMENT_BYTES);
-		store->segments.nr -= LSMEM_BACKUP_OVERHEAD(store->segments.nr);
-	}
+	if (!store->segments.nr)
+		store->segments.nr = LSMEM_SEGMENTS_DEFAULT((u32)(bytes / LSMEM_SEGMENT_BYTES));
 	store->segments.limit = store->segments.nr;
 	store->segments.nr_all = store->segments.nr + caches;
 	store->segments.hash_bits = ilog2(store->segments.nr) + 1;

@@ -791,6 +791,8 @@ struct lsmem_snapshot_page {
 /* Bounds of lsmem_create.segments, as multiples of the segments that fill the memory. */
 #define LSMEM_SEGMENTS_LEAST	2u
 #define LSMEM_SEGMENTS_MOST	16u
+/* The default: what a backup of twice the size has room for, beside its superblocks and its digest log. */
+#define LSMEM_SEGMENTS_DEFAULT(full)	(2u * (full) - (2u + 2u * (full) / 8192u))
 #define LSMEM_CAPACITY_MOST	64u	/* bound of lsmem_create.capacity, as a multiple of the memory */
 
 /**

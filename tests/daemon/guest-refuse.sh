@@ -218,8 +218,22 @@ refuses 'an active store, the backup of another' 5 'is the backup of another sto
 run "$ctl" destroy lsmem
 is 'the other store is destroyed' "$status" 0
 
-# An empty store never replaces a full backup: it gets the contents of the backup.
+# An empty store never replaces a full backup: it gets the contents of the backup. All segments of the backup
+# can hold some: LSMEM_CTL_CREATE without a number of segments makes a store for the least.
 cp "$scratch/first.conf" "$conf"
+python3 - >"$scratch/made" <<'EOF'
+import fcntl, struct
+create = struct.Struct("4I2Q2I32s2IQ")
+with open("/dev/lsmem-control") as control:
+    number = 3 << 30 | create.size << 16 | ord("L") << 8 | 0xd0
+    made = fcntl.ioctl(control, number, create.pack(create.size, 1, 1, 0, 128 << 20, 0, 0, 0, b"", 0, 0, 0))
+print(create.unpack(made)[8].rstrip(b"\0").decode())
+EOF
+is 'an empty store for few segments' "$(cat "$scratch/made") $(cat /sys/class/lsmem/lsmem/segments_max)" 'lsmem 30'
+configure $drive 'node = lsmem\n'
+refuses 'an empty store for few segments, and a full backup' 5 'its log can have 30 segments; that of the store on'
+is 'an empty store for few segments: stays empty' "$(cat /sys/class/lsmem/lsmem/state)" new
+run "$ctl" destroy lsmem
 run "$ctl" create --durable --size 128M
 is 'an empty store' "$(cat /sys/class/lsmem/lsmem/state)" new
 configure $drive 'node = lsmem\n'

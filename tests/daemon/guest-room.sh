@@ -8,7 +8,7 @@
 #
 # $ROOM_MIB: how much writers write after it has come back (256)
 . "$(dirname "$0")/guest-lib.sh"
-sectors=$((200 << 11))
+sectors=$((320 << 11))
 . "$here/several-lib.sh"
 
 # attribute NAME: of the store
@@ -27,6 +27,22 @@ ok 'formatted and active' start room --init
 load 900
 ok 'the log has grown into all backups' until_true 300 grown
 is 'there is room for all segments' "$(attribute segments_limit)" "$(attribute segments_max)"
+# Memory is lost, and a backup with it: the log has more segments than the others have room for.
+lose_memory
+uncut c
+ok 'one is missing: recovers' start missing
+grep ' recovered ' "$log" | sed 's/^/# /'
+verify 'one is missing: all there'
+load 900
+ok 'one is missing: there is room for fewer' until_true 30 eval '[ "$(attribute segments_limit)" -lt "$(attribute segments_max)" ]'
+ok 'one is missing: writers go on' written $((16 << 20))
+lose_memory
+cut_device c "$other" 0
+ok 'it is there again: recovers' start again
+verify 'it is there again: all there'
+load 900
+ok 'it is there again: is used' until_is used backup c state
+ok 'the log has grown again' until_true 300 grown
 "$ctl" backups | sed 's/^/# /'
 spoil c "$other" 0
 ok 'one is lost' until_is lost backup c state

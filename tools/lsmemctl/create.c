@@ -126,6 +126,10 @@ static int parse(int argc, char **argv, struct lsmem_create *create)
 		return ctl_usage_error("--capacity: a multiple of 8M, at least --size");
 	if (create->kind == LSMEM_KIND_BLOCK && create->handles_max)
 		return ctl_usage_error("--handles is for object stores");
+	/* Whatever the backups have room for: lsmemd tells the kernel how many segments that is. */
+	if (create->flags & LSMEM_STORE_DURABLE)
+		create->segments = (create->capacity ? create->capacity : create->bytes) / LSMEM_SEGMENT_BYTES *
+				   LSMEM_SEGMENTS_MOST;
 	return 0;
 }
 
