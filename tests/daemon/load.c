@@ -7,7 +7,8 @@
  *						nothing else; of slots with nothing under way, one of EVERY
  *						is looked at
  *	load fill MODEL STORE PERCENT SLOTS	objects until the store has so much of its capacity
- *	load overwrite MODEL STORE PERCENT	so many of the objects, chosen at random
+ *	load overwrite MODEL STORE PERCENT	so many of the objects, chosen at random; those that a full store
+ *						does not take are freed
  *	load read MODEL STORE SECONDS		objects at random, but those under way; no other
  *						program writes
  *
@@ -173,7 +174,10 @@ static struct slot *jump(uint64_t thread, uint64_t i, uint64_t *index)
 	return &model->slot[*index];
 }
 
-/* Write a slot without waiting until that is durable: settle() does. Returns 0 or an error. */
+/*
+ * Write a slot without waiting until that is durable: settle() does. If the store is full, an object that is
+ * there is freed instead. Returns 0 or an error.
+ */
 static int write_slot(struct slot *slot, uint64_t index, uint8_t *data, uint64_t *state)
 {
 	int err;
@@ -184,6 +188,10 @@ static int write_slot(struct slot *slot, uint64_t index, uint8_t *data, uint64_t
 	slot->next.length = random_length(random_next(state));
 	slot->under_way = 1;
 	err = operate(slot, index, data, 0);
+	if (err == -ENOSPC && slot->last.what == WRITTEN) {
+		slot->next.what = NOTHING;
+		err = operate(slot, index, data, 0);
+	}
 	if (err)
 		fprintf(stderr, "slot %" PRIu64 ": %s\n", index, strerror(-err));
 	errors += err != 0;
