@@ -183,7 +183,8 @@ static int lsmem_load_fill(struct lsmem_loading *l, u32 to)
 
 		if (!piece)
 			return -EINVAL;
-		if (lsmem_segment_grow(l->store, l->seg, l->end + piece, LSMEM_TAKER_WRITER))
+		/* The log had been in this memory: it may need some of what writers leave to the cleaners. */
+		if (lsmem_segment_grow(l->store, l->seg, l->end + piece, LSMEM_TAKER_CLEANER))
 			return -ENOSPC;
 		if (copy_from_user(lsmem_segment_at(l->store, l->seg, l->end), l->from + l->taken,
 				   piece))

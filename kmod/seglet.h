@@ -22,7 +22,7 @@
  * @LSMEM_TAKER_WRITER: an entry of a writer; leaves the reserve
  * @LSMEM_TAKER_RECORD: a commit record of a writer's head; may take from the reserve, but
  *	leaves what a pass has claimed
- * @LSMEM_TAKER_CLEANER: a survivor; takes what the pass has claimed
+ * @LSMEM_TAKER_CLEANER: a survivor; takes what the pass has claimed; a recovery, which takes all
  */
 enum lsmem_taker {
 	LSMEM_TAKER_WRITER,

@@ -251,6 +251,34 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 	free(data);
 }
 
+/*
+ * A recovery may use what writers leave to the cleaners: the log had been in this memory. Then there is room for
+ * writers again, from what is dead.
+ */
+TEST_F_TIMEOUT(loading, to_the_brim, SECONDS)
+{
+	const uint32_t segments = STORE_BYTES / LSMEM_SEGMENT_BYTES, distinct = segments - 2;
+	const uint32_t each = LSMEM_SEGMENT_BYTES / lsmem_entry_size(LARGE);
+	struct lsmem_activate activate = activation(FIRST + segments);
+	uint8_t *data = malloc(LARGE);
+	uint32_t s, i;
+
+	ASSERT_NE(NULL, data);
+	for (s = 0; s < segments; s++) {
+		self->length = 0;
+		for (i = 0; i < each; i++)
+			add(self, FIRST + s, s % distinct * each + i, LARGE, LSMEM_TYPE_OBJECT, 1000 + s);
+		ASSERT_EQ(0, load(self, FIRST + s, self->blob, self->length)) TH_LOG("segment %u of %u", s, segments);
+	}
+	EXPECT_LT(store_attribute(&self->store, "free_seglets"), store_attribute(&self->store, "reserved_seglets"));
+	ASSERT_EQ(0, follower_activate(&self->follower, &activate));
+	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
+	memset(data, 0, LARGE);
+	for (i = 0; i < each; i++)
+		ASSERT_EQ(0, lsm_replace(self->store.lsm, handle_of(i), data, LARGE, 0, NULL)) TH_LOG("object %u", i);
+	free(data);
+}
+
 /* Give a call to a ring. Return: its result. */
 static int command(struct io_uring *ring, int fd, unsigned long request, void *structure)
 {
