@@ -9,6 +9,8 @@
 #include "log.h"
 #include "loop.h"
 
+#define FEATURES	(IORING_FEAT_NODROP | IORING_FEAT_CQE_SKIP)
+
 /**
  * loop_open - set up the io_uring of a loop
  * @loop: out
@@ -16,7 +18,7 @@
  *
  * Logs why it fails.
  *
- * Return: 0; -EOPNOTSUPP: the kernel may drop completions; or another negative errno of the kernel.
+ * Return: 0; -EOPNOTSUPP: the kernel may drop completions, or cannot leave them out; or another negative errno of the kernel.
  */
 int loop_open(struct loop *loop, unsigned int entries)
 {
@@ -42,8 +44,8 @@ int loop_open(struct loop *loop, unsigned int entries)
 	err = io_uring_register_iowq_max_workers(&loop->ring, workers);
 	if (err)
 		log_warn("io_uring: workers: %s", strerror(-err));
-	if (!(params.features & IORING_FEAT_NODROP)) {
-		log_err("io_uring: this kernel may drop completions (no IORING_FEAT_NODROP); Linux 6.1 or later is needed");
+	if ((params.features & FEATURES) != FEATURES) {
+		log_err("io_uring: this kernel has no IORING_FEAT_NODROP or no IORING_FEAT_CQE_SKIP; Linux 6.1 or later is needed");
 		io_uring_queue_exit(&loop->ring);
 		return -EOPNOTSUPP;
 	}
@@ -110,6 +112,21 @@ void loop_file_remove(struct loop *loop, int index)
 		io_uring_unregister_files(&loop->ring);
 }
 
+/* Submit what has been collected, to make room for more. */
+static void make_room(struct loop *loop)
+{
+	int n = io_uring_submit(&loop->ring);
+
+	/*
+	 * -EBUSY and -EAGAIN are transient. After any other error the operation would be
+	 * lost, and its owner would wait for ever.
+	 */
+	if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN) {
+		log_err("io_uring: submission fails: %s", strerror(-n));
+		abort();
+	}
+}
+
 /**
  * loop_sqe - get an empty submission queue entry
  * @loop: the loop
@@ -123,21 +140,35 @@ void loop_file_remove(struct loop *loop, int index)
 struct io_uring_sqe *loop_sqe(struct loop *loop, struct loop_op *op)
 {
 	struct io_uring_sqe *sqe;
-	int n;
 
-	while (!(sqe = io_uring_get_sqe(&loop->ring))) {
-		n = io_uring_submit(&loop->ring);
-		/*
-		 * -EBUSY and -EAGAIN are transient. After any other error the operation would be
-		 * lost, and its owner would wait for ever.
-		 */
-		if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN) {
-			log_err("io_uring: submission fails: %s", strerror(-n));
-			abort();
-		}
-	}
+	while (!(sqe = io_uring_get_sqe(&loop->ring)))
+		make_room(loop);
 	io_uring_sqe_set_data(sqe, op);
 	loop->in_flight++;
+	return sqe;
+}
+
+/**
+ * loop_sqe_first - get an entry for an operation that the next entry waits for
+ * @loop: the loop
+ * @op: its @done is called only if the operation fails or is short
+ *
+ * As loop_sqe(). The caller adds LOOP_FIRST to the flags of the prepared entry, and then takes the
+ * next entry with loop_sqe(). The kernel begins that operation when this one has succeeded as a
+ * whole, and does not wake the loop in between. If this one fails or is short, the other does not
+ * begin. One completion ends both: of @op, or of the other.
+ *
+ * Return: the entry, never NULL.
+ */
+struct io_uring_sqe *loop_sqe_first(struct loop *loop, struct loop_op *op)
+{
+	struct io_uring_sqe *sqe;
+
+	/* A submission between the two would part them. */
+	while (io_uring_sq_space_left(&loop->ring) < 2)
+		make_room(loop);
+	sqe = io_uring_get_sqe(&loop->ring);
+	io_uring_sqe_set_data(sqe, op);
 	return sqe;
 }
 
