@@ -267,6 +267,37 @@ static void test_durable(void)
 	free(data);
 }
 
+/* If the kernel takes a write and not its flush, the flush must not be submitted by itself. */
+static void test_parted(void)
+{
+	struct backup_io io = { .what = BACKUP_WRITE, .durable = true, .length = 4096, .nr_iov = 1 };
+	static uint8_t data[4096] __attribute__((aligned(LSMEM_BLOCK)));
+	struct iovec iov = { .iov_base = data, .iov_len = 4096 };
+	struct backup backup;
+	int wait_status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		log_setup(-1);
+		if (loop_open(&loop, 8) || open_backup(&backup, 0, 10, false))
+			_exit(1);
+		io.iov = &iov;
+		io.done = done;
+		backup_submit(&io, &backup);
+		/* What the kernel does if it has memory for one request only. */
+		io_uring_smp_store_release(loop.ring.sq.ktail, loop.ring.sq.sqe_tail);
+		if (io_uring_enter((unsigned int)loop.ring.ring_fd, 1, 0, 0, NULL) != 1)
+			_exit(2);
+		loop_run(&loop, true);
+		_exit(0);
+	}
+	waitpid(pid, &wait_status, 0);
+	tap_ok(WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGABRT,
+	       "a flush is never sent without its write");
+}
+
 /* A request out of bounds must abort the daemon before it damages anything. */
 static void test_bounds(void)
 {
@@ -427,6 +458,7 @@ int main(int argc, char **argv)
 	test_create();
 	test_io();
 	test_durable();
+	test_parted();
 	test_bounds();
 	test_hold();
 	unlink(path);
