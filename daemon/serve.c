@@ -154,8 +154,10 @@ static void measure(struct serve *s, const struct lsmem_ack_one *ack, uint64_t n
 	unsigned int i, kept = 0;
 
 	for (i = 0; i < s->nr_ranges; i++) {
+		uint64_t begun = s->ranges[i].ns;
+
 		if (s->ranges[i].segment == ack->segment && s->ranges[i].to <= ack->to)
-			histogram_add(&s->d->status.ack, now - s->ranges[i].ns);
+			histogram_add(&s->d->status.ack, now > begun ? now - begun : 0);
 		else
 			s->ranges[kept++] = s->ranges[i];
 	}
@@ -164,7 +166,9 @@ static void measure(struct serve *s, const struct lsmem_ack_one *ack, uint64_t n
 
 /*
  * The time at which events came, by clock_now_ns(): it follows from the store's clock, which the
- * kernel tells with them. Both run at the same rate, so this takes no system call.
+ * kernel tells with them. Both run at the same rate, so this takes no system call. It is late by
+ * what lay between the kernel's answer and the call that read the clock, which can be more than a
+ * write takes: then @now of measure() is earlier.
  */
 static uint64_t events_ns(struct serve *s, uint64_t store_time)
 {
