@@ -40,6 +40,7 @@
 #define EVENTS_TOGETHER	64u		/* most events that the kernel never returns in two parts */
 #define TICK_NS		1000000000u
 #define QUIET_NS	5000000u	/* pause after a poll that brought no events */
+#define STORE_TIME_NS	1024u		/* unit of the store's clock */
 
 static struct serve the_serve;	/* large; locked in memory like all of the process */
 
@@ -86,7 +87,7 @@ static void slot_done(struct backup_io *io, int error)
 		serve_failed(slot, error, strerror(-error));
 	core_io_done(s->core, slot->request.id, error);
 	s->ready = true;
-	slot->begun_ns = 0;
+	slot->busy = false;
 	slot->next = s->free;
 	s->free = slot;
 }
@@ -113,7 +114,9 @@ static bool start_requests(struct serve *s)
 	while (s->free && core_io_next(s->core, &s->free->request)) {
 		slot = s->free;
 		s->free = slot->next;
-		slot->begun_ns = clock_now_ns();
+		slot->busy = true;
+		/* Reading the clock can be a system call, and a single backup has no timeout. */
+		slot->begun_ns = s->d->config.nr_backups > 1 ? clock_now_ns() : 0;
 		nr = s->d->slots[slot->request.backup];
 		slot->io.what = kinds[slot->request.kind];
 		slot->io.durable = slot->request.durable;
@@ -151,12 +154,29 @@ static void measure(struct serve *s, const struct lsmem_ack_one *ack, uint64_t n
 	unsigned int i, kept = 0;
 
 	for (i = 0; i < s->nr_ranges; i++) {
+		uint64_t begun = s->ranges[i].ns;
+
 		if (s->ranges[i].segment == ack->segment && s->ranges[i].to <= ack->to)
-			histogram_add(&s->d->status.ack, now - s->ranges[i].ns);
+			histogram_add(&s->d->status.ack, now > begun ? now - begun : 0);
 		else
 			s->ranges[kept++] = s->ranges[i];
 	}
 	s->nr_ranges = kept;
+}
+
+/*
+ * The time at which events came, by clock_now_ns(): it follows from the store's clock, which the
+ * kernel tells with them. Both run at the same rate, so this takes no system call. It is late by
+ * what lay between the kernel's answer and the call that read the clock, which can be more than a
+ * write takes: then @now of measure() is earlier.
+ */
+static uint64_t events_ns(struct serve *s, uint64_t store_time)
+{
+	if (!s->clock_ns) {
+		s->clock_ns = clock_now_ns();
+		s->clock_store = store_time;
+	}
+	return s->clock_ns + (store_time - s->clock_store) * STORE_TIME_NS;
 }
 
 /* Take events from the kernel, as far as core has room. Return: true: something has changed. */
@@ -182,7 +202,7 @@ static bool take_events(struct serve *s)
 		return false;
 	}
 	core_clock(s->core, clock.generation_wanted, clock.store_time, clock.next_segment);
-	now = n ? clock_now_ns() : 0;
+	now = n ? events_ns(s, clock.store_time) : 0;
 	for (i = 0; i < n; i++) {
 		if (s->events[i].type == LSMEM_EVENT_RANGE)
 			note_range(s, &s->events[i], now);
@@ -357,6 +377,7 @@ static void tick_done(struct loop_op *op, int res)
 	(void)res;
 	/* kernel_next() brings the store's clock to core, even without events. */
 	s->ready = true;
+	s->clock_ns = 0;
 	if (s->clean == CLEAN_FRUITLESS)
 		s->clean = CLEAN_IDLE;	/* compaction makes room, and sends no event */
 	if (!serve_move_has_moved(s))

@@ -24,7 +24,9 @@ struct serve_move;
  * struct slot - memory for a request in flight
  * @io: the request to the backup
  * @request: the request of core
- * @begun_ns: when the request was started, by clock_now_ns(); 0: none is in flight
+ * @begun_ns: when the request was started, by clock_now_ns(), or when a tick saw it first; 0: no tick has
+ *	seen it yet
+ * @busy: the request is in flight
  * @awaited: the end of the request may lead to an acknowledgement
  * @serve: the steady state
  * @next: in the list of free slots
@@ -33,7 +35,7 @@ struct slot {
 	struct backup_io io;
 	struct core_io request;
 	uint64_t begun_ns;
-	bool awaited;
+	bool busy, awaited;
 	struct serve *serve;
 	struct slot *next;
 };
@@ -145,6 +147,8 @@ struct range {
  * @acks: acknowledgements for the kernel
  * @ranges: ranges that are being timed; further ones are not timed
  * @nr_ranges: number of @ranges
+ * @clock_ns: a time by clock_now_ns(), read again after each tick; 0: to be read
+ * @clock_store: the store's clock at @clock_ns
  */
 struct serve {
 	struct lsmemd *d;
@@ -180,6 +184,7 @@ struct serve {
 	struct lsmem_ack_one acks[ACKS];
 	struct range ranges[RANGES];
 	unsigned int nr_ranges;
+	uint64_t clock_ns, clock_store;
 };
 
 void serve_failed(const struct slot *slot, int error, const char *why);

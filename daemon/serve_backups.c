@@ -64,9 +64,9 @@ void serve_lose_slow(struct serve *s, uint64_t now)
 		uint32_t index = slot->request.backup;
 		unsigned int timeout;
 
-		if (!slot->begun_ns || core_backup(s->core, index) != CORE_BACKUP_MEMBER)
+		if (!slot->busy || core_backup(s->core, index) != CORE_BACKUP_MEMBER)
 			continue;
-		if (stood_still)
+		if (stood_still || !slot->begun_ns)
 			slot->begun_ns = now;
 		timeout = s->d->config.backups[s->d->slots[index]].timeout;
 		if (now - slot->begun_ns < timeout * 1000000000ull)

@@ -58,7 +58,7 @@ struct backup_io {
 	void (*received)(struct backup_io *io);
 
 	/* private: to the make */
-	struct loop_op op;
+	struct loop_op op, flush;
 	struct backup *backup;
 	uint32_t left;
 	uint32_t tries;

@@ -9,6 +9,8 @@
 #include "log.h"
 #include "loop.h"
 
+#define FEATURES	(IORING_FEAT_NODROP | IORING_FEAT_CQE_SKIP)
+
 /**
  * loop_open - set up the io_uring of a loop
  * @loop: out
@@ -16,7 +18,8 @@
  *
  * Logs why it fails.
  *
- * Return: 0; -EOPNOTSUPP: the kernel may drop completions; or another negative errno of the kernel.
+ * Return: 0; -EOPNOTSUPP: the kernel may drop completions, or cannot leave them out; or another
+ * negative errno of the kernel.
  */
 int loop_open(struct loop *loop, unsigned int entries)
 {
@@ -42,8 +45,8 @@ int loop_open(struct loop *loop, unsigned int entries)
 	err = io_uring_register_iowq_max_workers(&loop->ring, workers);
 	if (err)
 		log_warn("io_uring: workers: %s", strerror(-err));
-	if (!(params.features & IORING_FEAT_NODROP)) {
-		log_err("io_uring: this kernel may drop completions (no IORING_FEAT_NODROP); Linux 6.1 or later is needed");
+	if ((params.features & FEATURES) != FEATURES) {
+		log_err("io_uring: this kernel has no IORING_FEAT_NODROP or no IORING_FEAT_CQE_SKIP; Linux 6.1 or later is needed");
 		io_uring_queue_exit(&loop->ring);
 		return -EOPNOTSUPP;
 	}
@@ -110,6 +113,42 @@ void loop_file_remove(struct loop *loop, int index)
 		io_uring_unregister_files(&loop->ring);
 }
 
+/*
+ * A kernel without memory takes a part of the collected entries. If it took the first of a pair and
+ * not the second, then the second would not wait: a flush could end before its write, and the write
+ * be acknowledged too early (invariant 2). The first has no completion to wait for. So end here,
+ * before the second is submitted; the next lsmemd resumes the store.
+ */
+static void check_pairs(const struct loop *loop)
+{
+	const struct io_uring_sq *sq = &loop->ring.sq;
+	unsigned int head = io_uring_smp_load_acquire(sq->khead);
+
+	if (io_uring_sq_ready(&loop->ring) &&
+	    sq->sqes[(head - 1) & sq->ring_mask].flags & IOSQE_IO_LINK) {
+		log_err("io_uring: the kernel took a write without its flush, for want of memory");
+		abort();
+	}
+}
+
+/* Submit what has been collected, to make room for more. */
+static void make_room(struct loop *loop)
+{
+	int n;
+
+	check_pairs(loop);
+	n = io_uring_submit(&loop->ring);
+	check_pairs(loop);
+	/*
+	 * -EBUSY and -EAGAIN are transient. After any other error the operation would be
+	 * lost, and its owner would wait for ever.
+	 */
+	if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN) {
+		log_err("io_uring: submission fails: %s", strerror(-n));
+		abort();
+	}
+}
+
 /**
  * loop_sqe - get an empty submission queue entry
  * @loop: the loop
@@ -123,21 +162,35 @@ void loop_file_remove(struct loop *loop, int index)
 struct io_uring_sqe *loop_sqe(struct loop *loop, struct loop_op *op)
 {
 	struct io_uring_sqe *sqe;
-	int n;
 
-	while (!(sqe = io_uring_get_sqe(&loop->ring))) {
-		n = io_uring_submit(&loop->ring);
-		/*
-		 * -EBUSY and -EAGAIN are transient. After any other error the operation would be
-		 * lost, and its owner would wait for ever.
-		 */
-		if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN) {
-			log_err("io_uring: submission fails: %s", strerror(-n));
-			abort();
-		}
-	}
+	while (!(sqe = io_uring_get_sqe(&loop->ring)))
+		make_room(loop);
 	io_uring_sqe_set_data(sqe, op);
 	loop->in_flight++;
+	return sqe;
+}
+
+/**
+ * loop_sqe_first - get an entry for an operation that the next entry waits for
+ * @loop: the loop
+ * @op: its @done is called only if the operation fails or is short
+ *
+ * As loop_sqe(). The caller adds LOOP_FIRST to the flags of the prepared entry, and then takes the
+ * next entry with loop_sqe(). The kernel begins that operation when this one has succeeded as a
+ * whole, and does not wake the loop in between. If this one fails or is short, the other does not
+ * begin. One completion ends both: of @op, or of the other.
+ *
+ * Return: the entry, never NULL.
+ */
+struct io_uring_sqe *loop_sqe_first(struct loop *loop, struct loop_op *op)
+{
+	struct io_uring_sqe *sqe;
+
+	/* A submission between the two would part them. */
+	while (io_uring_sq_space_left(&loop->ring) < 2)
+		make_room(loop);
+	sqe = io_uring_get_sqe(&loop->ring);
+	io_uring_sqe_set_data(sqe, op);
 	return sqe;
 }
 
@@ -214,8 +267,10 @@ int loop_run(struct loop *loop, bool wait)
 	struct loop_op *op;
 	int n, res, count = 0;
 
+	check_pairs(loop);
 	n = wait ? io_uring_submit_and_wait(&loop->ring, 1) :
 	    io_uring_submit_and_get_events(&loop->ring);
+	check_pairs(loop);
 	if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN) {
 		log_err("io_uring: waiting fails: %s", strerror(-n));
 		return n;

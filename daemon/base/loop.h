@@ -16,6 +16,7 @@
 #include <liburing.h>
 
 #define LOOP_FILES	64u	/* entries of the ring's table of files */
+#define LOOP_FIRST	(IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS)	/* see loop_sqe_first() */
 #define LOOP_LATE_NS	1000000000u	/* a timer that is later: the loop was delayed */
 
 /**
@@ -23,7 +24,7 @@
  * @ring: the io_uring
  * @files: which entries of the ring's table of files are in use
  * @nr_files: number of entries in use
- * @in_flight: operations submitted and not yet reaped
+ * @in_flight: completions that are to come
  */
 struct loop {
 	struct io_uring ring;
@@ -58,6 +59,7 @@ void loop_close(struct loop *loop);
 int loop_file_add(struct loop *loop, int fd);
 void loop_file_remove(struct loop *loop, int index);
 struct io_uring_sqe *loop_sqe(struct loop *loop, struct loop_op *op);
+struct io_uring_sqe *loop_sqe_first(struct loop *loop, struct loop_op *op);
 void loop_poll(struct loop *loop, struct loop_op *op, int fd, unsigned int events);
 void loop_cancel(struct loop *loop, struct loop_op *op);
 void loop_timer_start(struct loop *loop, struct loop_timer *timer, uint64_t ns);

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 
 #define BYTES	(64u << 20)
 #define MANY	64u
+#define CUT	4u
 
 static struct loop loop;
 static char path[PATH_MAX];
@@ -91,6 +93,7 @@ static void test_create(void)
 
 static unsigned int completed;
 static int last_error;
+static unsigned int too_big;
 
 static void done(struct backup_io *io, int error)
 {
@@ -98,6 +101,7 @@ static void done(struct backup_io *io, int error)
 	completed++;
 	if (error)
 		last_error = error;
+	too_big += error == -EFBIG;
 }
 
 static void test_io(void)
@@ -155,6 +159,143 @@ static void test_io(void)
 	backup_close(&backup);
 	free(data);
 	free(back);
+}
+
+/*
+ * Durable writes, of 8 KiB each, in a ring that has room for few of them, with a read in between, so that
+ * the end of the ring comes after each half of a pair. Return: how many were not as they should be.
+ */
+static unsigned int durable_writes(struct backup *backup, uint8_t *data)
+{
+	static struct backup_io ios[MANY];
+	static struct iovec iovs[MANY];
+	static uint8_t back[MANY * 8192] __attribute__((aligned(LSMEM_BLOCK)));
+	unsigned int i, bad;
+
+	completed = 0;
+	last_error = 0;
+	memset(ios, 0, sizeof(ios));
+	for (i = 0; i < MANY; i++) {
+		iovs[i].iov_base = i % 4 == 3 ? back : data + i * 8192;
+		iovs[i].iov_len = 8192;
+		ios[i].what = i % 4 == 3 ? BACKUP_READ : BACKUP_WRITE;
+		ios[i].durable = true;
+		ios[i].offset = i * 8192;
+		ios[i].length = 8192;
+		ios[i].iov = &iovs[i];
+		ios[i].nr_iov = 1;
+		ios[i].done = done;
+		backup_submit(&ios[i], backup);
+	}
+	while (completed < MANY && loop_run(&loop, true) >= 0)
+		;
+	bad = (completed != MANY) + !!last_error + backup->in_flight + loop.in_flight;
+	if (backup_transfer(backup, BACKUP_READ, 0, back, sizeof(back)))
+		bad++;
+	for (i = 0; i < MANY; i++)
+		bad += i % 4 != 3 && memcmp(back + i * 8192, data + i * 8192, 8192);
+	return bad;
+}
+
+/*
+ * Durable writes of 8 KiB, of which the file takes 4 KiB, and a read before them, so that a pair comes to the
+ * end of the ring. Return: how many have failed with EFBIG; -1: one did not end once.
+ */
+static int durable_writes_cut(struct backup *backup, uint8_t *data)
+{
+	static uint8_t back[8192] __attribute__((aligned(LSMEM_BLOCK)));
+	struct rlimit limit = { .rlim_cur = MANY * 8192 + 4096, .rlim_max = RLIM_INFINITY };
+	struct backup_io ios[CUT + 1];
+	struct iovec iovs[CUT + 1];
+	unsigned int i;
+
+	signal(SIGXFSZ, SIG_IGN);
+	completed = 0;
+	too_big = 0;
+	if (setrlimit(RLIMIT_FSIZE, &limit))
+		return -1;
+	memset(ios, 0, sizeof(ios));
+	for (i = 0; i <= CUT; i++) {
+		iovs[i] = (struct iovec) { .iov_base = i ? data : back, .iov_len = 8192 };
+		ios[i].what = i ? BACKUP_WRITE : BACKUP_READ;
+		ios[i].durable = i;
+		ios[i].offset = i ? MANY * 8192 : 0;
+		ios[i].length = 8192;
+		ios[i].iov = &iovs[i];
+		ios[i].nr_iov = 1;
+		ios[i].done = done;
+		backup_submit(&ios[i], backup);
+	}
+	while (completed <= CUT && loop_run(&loop, true) >= 0)
+		;
+	limit.rlim_cur = RLIM_INFINITY;
+	if (setrlimit(RLIMIT_FSIZE, &limit))
+		return -1;
+	/* What is left of the requests would be handed out now. */
+	if (backup_transfer(backup, BACKUP_FLUSH, 0, NULL, 0))
+		return -1;
+	return completed == CUT + 1 && !backup->in_flight && !loop.in_flight ? (int)too_big : -1;
+}
+
+static void test_durable(void)
+{
+	uint8_t *data, back[4096] __attribute__((aligned(LSMEM_BLOCK)));
+	struct backup backup;
+	unsigned int pass, i;
+
+	if (posix_memalign((void **)&data, LSMEM_BLOCK, MANY * 8192))
+		exit(1);
+	loop_close(&loop);
+	if (loop_open(&loop, 8) || open_backup(&backup, 0, 0, false))
+		exit(1);
+	for (pass = 0; pass < 2; pass++) {
+		const char *cache = pass ? "no cache" : "a cache";
+
+		for (i = 0; i < MANY * 8192; i++)
+			data[i] = (uint8_t)((i + pass * 12345) * 2654435761u >> 13);
+		backup.limits.volatile_cache = !pass;
+		tap_is(durable_writes(&backup, data), 0, "durable writes, %s", cache);
+		tap_is(durable_writes_cut(&backup, data), CUT, "those that are short, and then fail, %s",
+		       cache);
+		tap_is(backup_transfer(&backup, BACKUP_READ, MANY * 8192, back, 4096), 0, "their first half");
+		tap_ok(!memcmp(back, data, 4096), "is there");
+	}
+	backup_close(&backup);
+	loop_close(&loop);
+	if (loop_open(&loop, 256))
+		exit(1);
+	free(data);
+}
+
+/* If the kernel takes a write and not its flush, the flush must not be submitted by itself. */
+static void test_parted(void)
+{
+	struct backup_io io = { .what = BACKUP_WRITE, .durable = true, .length = 4096, .nr_iov = 1 };
+	static uint8_t data[4096] __attribute__((aligned(LSMEM_BLOCK)));
+	struct iovec iov = { .iov_base = data, .iov_len = 4096 };
+	struct backup backup;
+	int wait_status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		log_setup(-1);
+		if (loop_open(&loop, 8) || open_backup(&backup, 0, 10, false))
+			_exit(1);
+		io.iov = &iov;
+		io.done = done;
+		backup_submit(&io, &backup);
+		/* What the kernel does if it has memory for one request only. */
+		io_uring_smp_store_release(loop.ring.sq.ktail, loop.ring.sq.sqe_tail);
+		if (io_uring_enter((unsigned int)loop.ring.ring_fd, 1, 0, 0, NULL) != 1)
+			_exit(2);
+		loop_run(&loop, true);
+		_exit(0);
+	}
+	waitpid(pid, &wait_status, 0);
+	tap_ok(WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGABRT,
+	       "a flush is never sent without its write");
 }
 
 /* A request out of bounds must abort the daemon before it damages anything. */
@@ -316,6 +457,8 @@ int main(int argc, char **argv)
 	}
 	test_create();
 	test_io();
+	test_durable();
+	test_parted();
 	test_bounds();
 	test_hold();
 	unlink(path);
