@@ -665,6 +665,7 @@ struct lsmem_shard_table {
  * @promise: the newest term that a recovery intended to begin on this backup and others, whether or
  *	not it succeeded; the next recovery begins a later term (invariant 1)
  * @capacity: most live bytes of a tiered store (LSMEM_INCOMPAT_TIER), at least @store_bytes; else 0
+ * @code: of a coded store (LSMEM_INCOMPAT_CODE): lsmem_code_make() with shard 0; else 0
  * @reserved: 0
  */
 struct lsmem_super {
@@ -686,7 +687,8 @@ struct lsmem_super {
 	__le64 set_frames;
 	__le64 promise;
 	__le64 capacity;
-	__u8 reserved[3952];
+	__le32 code;
+	__u8 reserved[3948];
 };
 
 #define LSMEM_DIGEST_FULL	1u
