@@ -215,6 +215,8 @@ bool rejoin_end(void);
 void port_open(struct lsmemd *d, uint64_t now);
 void reload_tick(struct lsmemd *d, uint64_t now);
 
+uint32_t store_segment_bytes(const struct lsmemd *d);
+uint64_t store_room(const struct lsmemd *d, const struct recover *r);
 int store_check_geometry(const struct lsmemd *d, const struct lsmem_super *super);
 int store_check_active(const struct lsmemd *d, const uint8_t *uuid);
 int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_super *super,

@@ -122,6 +122,8 @@ static const struct setting settings[] = {
 	STORE(verify, false),
 	STORE(replicas, false),
 	STORE(min_replicas, false),
+	STORE(code, false),
+	STORE(min_parity, false),
 	STORE(copy_rate, false),
 	STORE(rejoin, true),
 	STORE(scrub, true),
@@ -209,6 +211,8 @@ static void take(struct lsmemd *d, uint64_t now)
 	}
 	if (*old->cluster.store && !new->store.replicas_line)
 		new->store.replicas = old->store.replicas;
+	if (*old->cluster.store && !new->store.min_parity_line)
+		new->store.min_parity = old->store.min_parity;
 	if (*old->cluster.store && !new->store.min_replicas_line)
 		new->store.min_replicas = old->store.min_replicas;
 	memcpy(listen, old->metrics.listen, sizeof(listen));

@@ -105,7 +105,7 @@ void serve_lose_gone(struct serve *s)
 /* Log when too few backups are left, so that writers wait, and when there are enough again. */
 static void count_backups(struct serve *s)
 {
-	unsigned int least = s->d->config.store.min_replicas, nr = core_domains_left(s->core);
+	unsigned int least = config_least(&s->d->config), nr = core_domains_left(s->core);
 	bool few = nr < least;
 
 	if (few == s->few || s->stopping)
@@ -113,8 +113,8 @@ static void count_backups(struct serve *s)
 	s->few = few;
 	s->d->status.state = few ? "waiting" : "active";
 	if (few)
-		log_err("%s: failure domains with backups that are left: %u, and min_replicas = %u: nothing more is acknowledged until another backup is back. See REPLACING A BACKUP in lsmemd(8)",
-			s->d->kernel.name, nr, least);
+		log_err("%s: failure domains with backups that are left: %u, and %s = %u: nothing more is acknowledged until another backup is back. See REPLACING A BACKUP in lsmemd(8)",
+			s->d->kernel.name, nr, config_coded(&s->d->config) ? "K + min_parity" : "min_replicas", least);
 	else
 		log_notice("%s: enough backups are there again: writes that waited are acknowledged",
 			   s->d->kernel.name);
@@ -124,16 +124,18 @@ static void count_backups(struct serve *s)
 /* Log the replicas that core found bad when it read them. */
 static void tell_bad(struct serve *s)
 {
+	bool coded = config_coded(&s->d->config);
 	struct core_bad bad;
 	uint32_t slot;
 
 	while (core_bad_next(s->core, &bad)) {
 		slot = bad.backup < CORE_BACKUPS ? s->d->slots[bad.backup] : LSMEM_BACKUPS;
 		if (slot < LSMEM_BACKUPS)
-			log_warn("%s: frame %" PRIu32 ": the replica of segment %" PRIu64 " is bad: %s%s",
-				 s->d->config.backups[slot].path, bad.frame, bad.segment,
+			log_warn("%s: frame %" PRIu32 ": the %s of segment %" PRIu64 " is bad: %s%s",
+				 s->d->config.backups[slot].path, bad.frame, coded ? "shard" : "replica", bad.segment,
 				 bad.error ? strerror(-bad.error) : format_strerror(bad.format),
-				 s->d->config.nr_backups == 1 ? "" :
+				 s->d->config.nr_backups == 1 ? "" : coded ?
+				 "; it is made anew of the others" :
 				 "; another source is taken, and this replica is restored");
 		else if (serve_mend_also(s, bad.segment))
 			log_warn("%s: segment %" PRIu64 ": none of its replicas is sound; what is live of it is in memory, and is written to other segments at once",
@@ -177,13 +179,14 @@ bool serve_watch_backups(struct serve *s)
 			continue;
 		s->states[index] = state;
 		if (state == CORE_BACKUP_MEMBER)
-			log_notice("%s: has joined the others; missing replicas are copied to it",
-				   s->d->config.backups[slot].path);
+			log_notice("%s: has joined the others; missing %s to it", s->d->config.backups[slot].path,
+				   config_coded(&s->d->config) ? "shards are made anew, and written" : "replicas are copied");
 		else if (state == CORE_BACKUP_LEAVING)
 			log_warn("%s: lost: nothing more is written to it", s->d->config.backups[slot].path);
 		else if (state == CORE_BACKUP_LOST)
-			log_warn("%s: is not used any more; its replicas are copied to the others as far as there is room, and it may come back. See REPLACING A BACKUP in lsmemd(8)",
-				 s->d->config.backups[slot].path);
+			log_warn("%s: is not used any more; its %s the others as far as there is room, and it may come back. See REPLACING A BACKUP in lsmemd(8)",
+				 s->d->config.backups[slot].path,
+				 config_coded(&s->d->config) ? "shards are made anew on" : "replicas are copied to");
 	}
 	return closed;
 }
@@ -199,6 +202,19 @@ static void tell_limit(struct serve *s)
 		return;
 	kernel_limit(&s->d->kernel, limit);
 	s->limit = limit;
+}
+
+/* Lanes are room for segments on all backups of a coded store: log once that they become few, or are enough again. */
+static void tell_low(const struct serve *s, uint32_t changed)
+{
+	uint32_t most = core_limit(s->core), left = core_frames_left(s->core);
+
+	if (changed && s->low)
+		log_warn("%s: the backups are nearly full: of %" PRIu32 " segments %" PRIu32 " are free; when none is, writers wait. See \"A backup becomes full\" in the admin guide",
+			 s->d->kernel.name, most, left);
+	else if (changed)
+		log_notice("%s: the backups have room again: of %" PRIu32 " segments %" PRIu32 " are free",
+			   s->d->kernel.name, most, left);
 }
 
 /**
@@ -217,6 +233,10 @@ void serve_watch_room(struct serve *s)
 	s->low = low;
 	if (changed)
 		core_stats(s->core, &s->d->status.core);
+	if (config_coded(&s->d->config)) {
+		tell_low(s, changed);
+		return;
+	}
 	for (index = 0; index < CORE_BACKUPS; index++) {
 		stats = &s->d->status.core.backup[index];
 		if (!(changed >> index & 1u) || stats->state != CORE_BACKUP_MEMBER)

@@ -48,7 +48,7 @@ static bool clean_ask(struct serve *s)
 	if (want.level != LSMEM_LEVEL_CLEAN || want.begun != want.ended)
 		return true;
 	clean_choose(&want, kernel->segments, kernel->nr_segments, core_frames_left(s->core),
-		     s->d->candidates, choice);
+		     store_segment_bytes(s->d), s->d->candidates, choice);
 	if (!choice->nr) {
 		s->d->status.passes_fruitless++;
 		log_debug("%s: cleaning is wanted%s, and no segment is worth it", kernel->name,

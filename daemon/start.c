@@ -175,6 +175,7 @@ bool new_incarnation(uint64_t *incarnation)
 static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 {
 	struct recover_geometry geometry;
+	uint32_t frames;
 	int status, err;
 
 	memset(&geometry, 0, sizeof(geometry));
@@ -187,6 +188,8 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 	geometry.frames = LSMEM_SEGMENTS_DEFAULT((uint32_t)((d->kernel.capacity ? d->kernel.capacity : d->kernel.bytes) /
 							    LSMEM_SEGMENT_BYTES));
 	geometry.replicas = d->config.store.replicas;
+	geometry.k = d->config.store.code.k;
+	geometry.m = d->config.store.code.m;
 	if (!new_incarnation(&geometry.incarnation))
 		return STATUS_ERROR;
 	status = expect_formatting(d, uuid);
@@ -194,12 +197,12 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 		return status;
 	err = recover_format(r, &geometry);
 	if (err == -ENOSPC) {
+		frames = geometry.k ? (geometry.frames + geometry.k - 1) / geometry.k : geometry.frames;
 		log_err("%s: too small for a store of %" PRIu64 " MiB, whose log needs %" PRIu32 " segments of 8 MiB: %" PRIu64 " MiB are needed%s",
 			d->where,
 			(d->kernel.capacity ? d->kernel.capacity : d->kernel.bytes) >> 20,
-			geometry.frames,
-			(recover_backup_bytes(geometry.frames) >> 20) + 1,
-			d->config.nr_backups > 1 ? " for each replica" : "");
+			geometry.frames, (recover_backup_bytes(frames) >> 20) + 1,
+			geometry.k ? " for each shard" : d->config.nr_backups > 1 ? " for each replica" : "");
 		return STATUS_REFUSED;
 	}
 	if (err) {
@@ -207,7 +210,7 @@ static int format(struct lsmemd *d, struct recover *r, const uint8_t *uuid)
 		return STATUS_ERROR;
 	}
 	log_notice("%s: formatted, %" PRIu64 " segments", d->where,
-		   recover_room(r, d->config.store.replicas));
+		   store_room(d, r));
 	return expect_ready(d, uuid);
 }
 
@@ -345,6 +348,8 @@ static void name_status(struct lsmemd *d)
 	status->kind = d->kernel.kind;
 	status->where = d->where;
 	status->nr_backups = d->config.nr_backups;
+	status->k = d->config.store.code.k;
+	status->m = d->config.store.code.m;
 	for (slot = 0; slot < status->nr_backups; slot++)
 		name_backup(&status->backups[slot], &d->config.backups[slot]);
 }
@@ -397,8 +402,11 @@ static int make_core(struct lsmemd *d, struct recover *r)
 {
 	struct core_params params = {
 		.domains = config_domains(&d->config),
-		.replicas = d->config.store.replicas,
-		.min_replicas = d->config.store.min_replicas,
+		.replicas = config_coded(&d->config) ? 0 : d->config.store.replicas,
+		.min_replicas = config_coded(&d->config) ? 0 : d->config.store.min_replicas,
+		.k = d->config.store.code.k,
+		.m = d->config.store.code.m,
+		.min_parity = d->config.store.min_parity,
 		.copy_bytes = d->config.store.copy_rate * serve_tick_ns() / 1000000000u,
 		.map = recover_digest(r),
 		.log = {
@@ -460,11 +468,14 @@ static int activate(struct lsmemd *d, const struct recover_activation *activatio
 	activate.era = activation->era;
 	activate.generation_floor = activation->generation_floor;
 	activate.generation_ceiling = activation->generation_ceiling;
+	if (config_coded(&d->config))
+		activate.segment_bytes = store_segment_bytes(d);
 	activate.store_time = activation->store_time;
 	activate.next_segment = activation->next_segment;
 	err = kernel_activate(&d->kernel, &activate);
 	if (err) {
-		log_err("%s: cannot be activated: %s", d->kernel.name, strerror(-err));
+		log_err("%s: cannot be activated: %s%s", d->kernel.name, strerror(-err),
+			err == -EINVAL && activate.segment_bytes ? "; is the module older than lsmemd, and without coded stores?" : "");
 		return STATUS_ERROR;
 	}
 	d->created = false;
@@ -694,6 +705,9 @@ int check(struct lsmemd *d)
 	       d->where, kernel_kind(le32toh(recover_super(r)->kind)),
 	       (uint64_t)le64toh(recover_super(r)->store_bytes) >> 20,
 	       (uint64_t)le64toh(recover_super(r)->max_handles));
+	if (recover_super(r)->code)
+		printf(", code = %u+%u", lsmem_code_k(le32toh(recover_super(r)->code)),
+		       lsmem_code_m(le32toh(recover_super(r)->code)));
 	if (recover_super(r)->capacity)
 		printf(", capacity = %" PRIu64 "M",
 		       (uint64_t)le64toh(recover_super(r)->capacity) >> 20);

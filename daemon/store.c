@@ -6,6 +6,56 @@
 
 #include "base/log.h"
 #include "lsmemd.h"
+#include "stripe/shard.h"
+
+/**
+ * store_segment_bytes - what a segment has on backups
+ * @d: the daemon
+ *
+ * Return: bytes: a frame; of a coded store a block of header, and the rows.
+ */
+uint32_t store_segment_bytes(const struct lsmemd *d)
+{
+	const struct config *c = &d->config;
+	struct shard_geometry g;
+
+	return config_coded(c) && shard_geometry(&g, c->store.code.k, c->store.code.m, SHARD_FRAME) ?
+	       shard_segment_bytes(&g) : LSMEM_SEGMENT_BYTES;
+}
+
+/**
+ * store_room - count the segments that the backups can hold
+ * @d: the daemon
+ * @r: the recovery, with open backups
+ */
+uint64_t store_room(const struct lsmemd *d, const struct recover *r)
+{
+	uint64_t room = recover_room(r, config_wanted(&d->config));
+
+	/* A stripe has a frame on each of so many backups, and k segments. */
+	return config_coded(&d->config) ? room * d->config.store.code.k : room;
+}
+
+/* Are configuration and backups of the same code, or both of none? Return: STATUS_OK or STATUS_USAGE. */
+static int check_code(const struct lsmemd *d, const struct lsmem_super *super)
+{
+	uint32_t code = le32toh(super->code), k = lsmem_code_k(code), m = lsmem_code_m(code);
+	const struct config *c = &d->config;
+	const char *file = d->options.config_path;
+
+	if (k == c->store.code.k && m == c->store.code.m)
+		return STATUS_OK;
+	if (!config_coded(c))
+		log_err("%s: the store on %s is coded: \"code = %u+%u\" is needed in [store], in place of replicas", file,
+			d->where, k, m);
+	else if (!code)
+		log_err("%s:%u: code = %u+%u, but the store on %s has replicas, and a store keeps that: leave code out; to have a coded store, format other backups with this code, and copy what the store holds",
+			file, c->store.code_line, c->store.code.k, c->store.code.m, d->where);
+	else
+		log_err("%s:%u: code = %u+%u, but the store on %s has code = %u+%u, and a store keeps its code", file,
+			c->store.code_line, c->store.code.k, c->store.code.m, d->where, k, m);
+	return STATUS_USAGE;
+}
 
 /**
  * store_check_geometry - do the configuration file and the backup describe the same store?
@@ -59,7 +109,7 @@ int store_check_geometry(const struct lsmemd *d, const struct lsmem_super *super
 			c->store.node_line, c->store.node, d->where, kernel_kind(kind));
 		return STATUS_USAGE;
 	}
-	return STATUS_OK;
+	return check_code(d, super);
 }
 
 /*
@@ -70,7 +120,7 @@ static uint32_t backup_segments(const struct lsmemd *d, const struct recover *r,
 				uint64_t bytes, uint64_t capacity)
 {
 	uint64_t full = (capacity ? capacity : bytes) / LSMEM_SEGMENT_BYTES;
-	uint64_t room = recover_room(r, d->config.store.replicas);
+	uint64_t room = store_room(d, r);
 	uint32_t slot;
 
 	for (slot = 0; super && slot < d->config.nr_backups; slot++)
@@ -162,6 +212,33 @@ static int create_store(struct lsmemd *d, const struct recover *r,
 	return STATUS_OK;
 }
 
+/*
+ * Is the store in the kernel one that can be coded, if it is to be, and are the segments of an active one as long as this
+ * daemon writes them? The kernel keeps what the activation said.
+ *
+ * Return: STATUS_OK or STATUS_REFUSED.
+ */
+static int check_coded(const struct lsmemd *d)
+{
+	uint32_t bytes = store_segment_bytes(d);
+	uint64_t has;
+
+	if (config_coded(&d->config) && d->kernel.instant) {
+		log_err("%s: was made for instant restarts, which coded stores do not have yet: \"lsmemctl destroy %s\", leave out \"node =\", and lsmemd makes a store that fits",
+			d->kernel.name, d->kernel.name);
+		return STATUS_REFUSED;
+	}
+	if (d->kernel.state != LSMEM_STATE_ACTIVE)
+		return STATUS_OK;
+	if (!kernel_number(d->kernel.name, "segment_bytes", &has))
+		has = LSMEM_SEGMENT_BYTES;	/* an older module */
+	if (has == bytes)
+		return STATUS_OK;
+	log_err("%s: is active with segments of %" PRIu64 " bytes on backups, and this lsmemd writes %" PRIu32 ": serve it with the lsmemd that made it active, stop that one, and destroy the store (lsmemctl destroy %s); then this one recovers it",
+		d->kernel.name, has, bytes, d->kernel.name);
+	return STATUS_REFUSED;
+}
+
 static int attach_failed(struct lsmemd *d, const char *name, bool full, int err)
 {
 	switch (err) {
@@ -222,6 +299,8 @@ int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_s
 	if (err)
 		return attach_failed(d, name, super, err);
 	status = frozen_check(d);
+	if (!status)
+		status = check_coded(d);
 	if (status)
 		return status;
 	if (super && (d->kernel.kind != le32toh(super->kind) ||

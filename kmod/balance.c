@@ -25,8 +25,7 @@
 /* Live bytes that a survivor holds in the worst case: tiny entries, with 24 bytes of
  * directory for each 32, and a large one that did not fit at its end.
  */
-#define LSMEM_SURVIVOR_LIVE	\
-	((LSMEM_SEGMENT_BYTES - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 7 * 4)
+#define LSMEM_SURVIVOR_LIVE(bytes)	(((bytes) - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 7 * 4)
 
 /**
  * lsmem_balance_init - allocate the plan, and set the defaults of the policy
@@ -148,16 +147,17 @@ bool lsmem_clean_possible(const struct lsmem_store *store)
 
 /**
  * lsmem_clean_fits - live bytes that survivors hold in the worst case
+ * @store: the store
  * @seglets: that they get
  * @segments: that they get
  * Return: bytes.
  */
-u64 lsmem_clean_fits(u32 seglets, u32 segments)
+u64 lsmem_clean_fits(const struct lsmem_store *store, u32 seglets, u32 segments)
 {
 	/* The ends of the survivors' last seglets, and commit records, hold no live bytes. */
 	u64 room = seglets > LSMEM_PASS_SLACK ? seglets - LSMEM_PASS_SLACK : 0;
 
-	return min(room * LSMEM_SEGLET_BYTES, (u64)segments * LSMEM_SURVIVOR_LIVE);
+	return min(room * LSMEM_SEGLET_BYTES, (u64)segments * LSMEM_SURVIVOR_LIVE(READ_ONCE(store->segments.bytes)));
 }
 
 /**
@@ -167,7 +167,7 @@ u64 lsmem_clean_fits(u32 seglets, u32 segments)
  */
 u64 lsmem_clean_room(const struct lsmem_store *store)
 {
-	return lsmem_clean_fits(lsmem_seglets_claimable(&store->seglets, LSMEM_PASS_SEGLETS),
+	return lsmem_clean_fits(store, lsmem_seglets_claimable(&store->seglets, LSMEM_PASS_SEGLETS),
 				lsmem_segments_claimable(store));
 }
 

@@ -57,7 +57,7 @@ int lsmem_balance_init(struct lsmem_store *store);
 void lsmem_balance_destroy(struct lsmem_store *store);
 void lsmem_balance_tune(struct lsmem_store *store);
 u64 lsmem_clean_room(const struct lsmem_store *store);
-u64 lsmem_clean_fits(u32 seglets, u32 segments);
+u64 lsmem_clean_fits(const struct lsmem_store *store, u32 seglets, u32 segments);
 u32 lsmem_level(const struct lsmem_store *store);
 bool lsmem_clean_possible(const struct lsmem_store *store);
 bool lsmem_clean_underway(const struct lsmem_store *store);

@@ -127,7 +127,7 @@ static u64 lsmem_clean_claim(struct lsmem_store *store)
 {
 	u32 seglets = lsmem_seglets_claim(&store->seglets, LSMEM_PASS_SEGLETS);
 
-	return lsmem_clean_fits(seglets, lsmem_segments_claim(store));
+	return lsmem_clean_fits(store, seglets, lsmem_segments_claim(store));
 }
 
 /* Drop the claim, and wake up writers that may wait for what it held. */

@@ -659,10 +659,12 @@ static void lsmem_load_order(struct lsmem_store *store)
  */
 int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *activate)
 {
+	u32 bytes = activate->segment_bytes ?: LSMEM_SEGMENT_BYTES;
 	int ret = -EINVAL;
 
 	if (activate->flags & ~(LSMEM_ACTIVATE_COLD | LSMEM_ACTIVATE_UNVERIFIED) ||
-	    activate->reserved || !activate->era || activate->era > LSMEM_ERA_MAX ||
+	    bytes < LSMEM_SEGMENT_LEAST || bytes > LSMEM_SEGMENT_BYTES || bytes % LSMEM_BLOCK ||
+	    !activate->era || activate->era > LSMEM_ERA_MAX ||
 	    activate->generation_ceiling > LSMEM_GENERATION_MAX ||
 	    activate->generation_floor > activate->generation_ceiling ||
 	    activate->store_time != lsmem_version_time(activate->store_time))
@@ -685,6 +687,7 @@ int lsmem_load_activate(struct lsmem_store *store, const struct lsmem_activate *
 		store->clock = activate->store_time;
 		store->clock_base = ktime_get_ns();
 		store->segments.next_id = activate->next_segment;
+		WRITE_ONCE(store->segments.bytes, bytes);
 		lsmem_load_order(store);
 		if (store->state == LSMEM_STATE_RECOVERING && store->kind == LSMEM_KIND_OBJECT)
 			lsmem_load_map(store);

@@ -17,9 +17,8 @@
  * checksum of LSMEM_OBJECT_MAX bytes.  The caller handles page faults after an abort,
  * with nothing held.
  *
- * A segment ends where the next entry, a last commit record and the directory
- * would not fit its backup frame (lsmem_segment_fits()).  The head then takes
- * a spare, which is already listed in a durable digest (invariant 8).
+ * A segment ends where the next entry, a last commit record and the directory would not
+ * fit what it has on backups (lsmem_segment_fits_into()).  The head then takes a spare, which is already listed in a durable digest (invariant 8).
  *
  * Locks: head->lock, for reservation and commit; see store.h for the order.
  */
@@ -146,7 +145,7 @@ static int lsmem_head_reserve(struct lsmem_store *store, struct lsmem_head *head
 		     lsmem_fault(&store->faults, LSMEM_FAULT_ROLL)))
 		return -EXFULL;
 	end = lsmem_head_end(seg, sizes, nr, &start);
-	if (!lsmem_segment_fits(end + room, seg->entries + listed))
+	if (!lsmem_segment_fits_into(store->segments.bytes, end + room, seg->entries + listed))
 		return -EXFULL;
 	if (head->next - head->first >= places)
 		return -EBUSY;

@@ -73,6 +73,7 @@ int lsmem_segments_init(struct lsmem_store *store, u64 bytes, u32 caches)
 	if (!store->segments.nr)
 		store->segments.nr = LSMEM_SEGMENTS_DEFAULT((u32)(bytes / LSMEM_SEGMENT_BYTES));
 	store->segments.limit = store->segments.nr;
+	store->segments.bytes = LSMEM_SEGMENT_BYTES;
 	store->segments.nr_all = store->segments.nr + caches;
 	store->segments.hash_bits = ilog2(store->segments.nr) + 1;
 	store->segments.table = kvcalloc(store->segments.nr_all, sizeof(*store->segments.table),

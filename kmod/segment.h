@@ -182,6 +182,7 @@ static inline u32 lsmem_segment_received(const struct lsmem_segment *seg)
  * @table: @nr_all segments: @nr of the log, then cache segments (cache.c)
  * @nr: most segments in the log
  * @nr_all: see @table
+ * @bytes: what each segment has on backups, at most LSMEM_SEGMENT_BYTES; fixed by the activation, before heads append
  * @lock: for states, lists and numbers here; see struct lsmem_segment
  * @hash: of segments in the log, by id; 2^@hash_bits buckets
  * @hash_bits: see @hash
@@ -207,6 +208,7 @@ struct lsmem_segments {
 	struct lsmem_segment *table;
 	u32 nr;
 	u32 nr_all;
+	u32 bytes;
 	spinlock_t lock;
 	struct hlist_head *hash;
 	u32 hash_bits;

@@ -127,6 +127,7 @@ LSMEM_ATTR(handles_used, "%lld", percpu_counter_sum_positive(&store->handles.use
 LSMEM_ATTR(segments, "%u", READ_ONCE(store->segments.nr_log));
 LSMEM_ATTR(segments_max, "%u", store->segments.nr);
 LSMEM_ATTR(segments_limit, "%u", READ_ONCE(store->segments.limit));
+LSMEM_ATTR(segment_bytes, "%u", READ_ONCE(store->segments.bytes));
 LSMEM_ATTR(spares, "%u", READ_ONCE(store->segments.nr_spares));
 LSMEM_ATTR(era, "%u", READ_ONCE(store->handles.era));
 LSMEM_ATTR(generation, "%u", READ_ONCE(store->handles.max));
@@ -152,6 +153,7 @@ static struct attribute *lsmem_store_attrs[] = {
 	&dev_attr_segments.attr,
 	&dev_attr_segments_max.attr,
 	&dev_attr_segments_limit.attr,
+	&dev_attr_segment_bytes.attr,
 	&dev_attr_spares.attr,
 	&dev_attr_era.attr,
 	&dev_attr_generation.attr,

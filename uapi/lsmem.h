@@ -1066,11 +1066,12 @@ struct lsmem_load {
  * @era: of versions
  * @generation_floor: new handles have higher generations
  * @generation_ceiling: highest generation of new handles
- * @reserved: 0
+ * @segment_bytes: what a new segment has on backups, for a block of header, log data, directory and footer: a multiple
+ *	of LSMEM_BLOCK, LSMEM_SEGMENT_LEAST .. LSMEM_SEGMENT_BYTES; 0: LSMEM_SEGMENT_BYTES
  * @store_time: the store's clock continues from here
  * @next_segment: first id of new segments
  *
- * All are durable in the digest of a new term, and higher than any before the crash (14).
+ * All but @segment_bytes are durable in the digest of a new term, and higher than any before the crash (14).
  */
 struct lsmem_activate {
 	__u32 size;
@@ -1078,7 +1079,7 @@ struct lsmem_activate {
 	__u32 era;
 	__u32 generation_floor;
 	__u32 generation_ceiling;
-	__u32 reserved;
+	__u32 segment_bytes;
 	__u64 store_time;
 	__u64 next_segment;
 };

@@ -24,6 +24,7 @@
 #define LSMEM_BLOCK		4096u		/* unit of backup I/O, bytes */
 #define LSMEM_SEGLET_BYTES	(64u << 10)	/* a seglet of memory, bytes */
 #define LSMEM_SEGMENT_BYTES	(8u << 20)	/* a frame of a backup, bytes */
+#define LSMEM_SEGMENT_LEAST	(7u << 20)	/* least that a segment can have on backups, bytes */
 #define LSMEM_SEGLETS		(LSMEM_SEGMENT_BYTES / LSMEM_SEGLET_BYTES)
 #define LSMEM_OBJECT_MAX	(1u << 20)	/* largest payload, bytes */
 #define LSMEM_ALIGN		8u		/* entries begin and end on it */
@@ -528,14 +529,19 @@ static inline __u32 lsmem_directory_bytes(__u32 entries)
 	return lsmem_block_round(entries * (__u32)sizeof(struct lsmem_directory_entry));
 }
 
-/* Do @length bytes of log, and a directory of @entries objects and tombstones, fit into one frame
- * of a backup?
+/* Do @length bytes of log, and a directory of @entries objects and tombstones, fit into a segment that
+ * has @bytes on backups?
  */
-static inline int lsmem_segment_fits(__u32 length, __u32 entries)
+static inline int lsmem_segment_fits_into(__u32 bytes, __u32 length, __u32 entries)
 {
 	return length <= LSMEM_SEGMENT_BYTES && entries <= LSMEM_SEGMENT_BYTES / LSMEM_LONG_BYTES &&
-	       2 * LSMEM_BLOCK + lsmem_block_round(length) + lsmem_directory_bytes(entries) <=
-	       LSMEM_SEGMENT_BYTES;
+	       2 * LSMEM_BLOCK + lsmem_block_round(length) + lsmem_directory_bytes(entries) <= bytes;
+}
+
+/* Do they fit into one frame of a backup? */
+static inline int lsmem_segment_fits(__u32 length, __u32 entries)
+{
+	return lsmem_segment_fits_into(LSMEM_SEGMENT_BYTES, length, entries);
 }
 
 /* ---- A shard of a coded segment ---------------------------------------- */
@@ -659,6 +665,7 @@ struct lsmem_shard_table {
  * @promise: the newest term that a recovery intended to begin on this backup and others, whether or
  *	not it succeeded; the next recovery begins a later term (invariant 1)
  * @capacity: most live bytes of a tiered store (LSMEM_INCOMPAT_TIER), at least @store_bytes; else 0
+ * @code: of a coded store (LSMEM_INCOMPAT_CODE): lsmem_code_make() with shard 0; else 0
  * @reserved: 0
  */
 struct lsmem_super {
@@ -680,7 +687,8 @@ struct lsmem_super {
 	__le64 set_frames;
 	__le64 promise;
 	__le64 capacity;
-	__u8 reserved[3952];
+	__le32 code;
+	__u8 reserved[3948];
 };
 
 #define LSMEM_DIGEST_FULL	1u

@@ -131,8 +131,25 @@ static int check_backup(struct config_parser *p, const struct config *c,
 	return 0;
 }
 
+/* A coded store: each shard of a segment is in a failure domain of its own. */
+static int check_shards(struct config_parser *p, struct config *c, unsigned int domains)
+{
+	unsigned int k = c->store.code.k, m = c->store.code.m;
+
+	if (k + m > domains)
+		return config_fail(p, c->store.code_line,
+				   "code = %u+%u: each of the %u shards needs a failure domain of its own, and the backups are in %u",
+				   k, m, k + m, domains);
+	if (!c->store.min_parity_line)
+		c->store.min_parity = m - 1;
+	if (c->store.min_parity > m)
+		return config_fail(p, c->store.min_parity_line, "min_parity = %u: code = %u+%u has %u parity shards",
+				   c->store.min_parity, k, m, m);
+	return 0;
+}
+
 /**
- * config_check_replicas - are there enough failure domains for the replicas?
+ * config_check_replicas - are there enough failure domains for the replicas, or shards?
  * @p: the parser
  * @c: the configuration; if the file has no numbers of replicas, they are set here
  *
@@ -142,6 +159,8 @@ int config_check_replicas(struct config_parser *p, struct config *c)
 {
 	unsigned int domains = count_domains(c);
 
+	if (config_coded(c))
+		return check_shards(p, c, domains);
 	if (!c->store.replicas_line)
 		c->store.replicas = domains < CONFIG_REPLICAS_DEFAULT ? domains :
 				    CONFIG_REPLICAS_DEFAULT;
@@ -197,6 +216,31 @@ static int check_restart(struct config_parser *p, const struct config *c)
 	return 0;
 }
 
+/* What a coded store cannot do yet is refused here: see Documentation/stripes.rst. */
+static int check_code(struct config_parser *p, const struct config *c)
+{
+	unsigned int replicas = c->store.replicas_line ? c->store.replicas_line : c->store.min_replicas_line, i;
+
+	if (!config_coded(c))
+		return !c->store.min_parity_line ? 0 :
+		       config_fail(p, c->store.min_parity_line, "min_parity: only with \"code =\"");
+	if (replicas)
+		return config_fail(p, replicas,
+				   "%s: not with code = %u+%u, whose segments have shards in place of replicas; leave one of them out, \"min_parity =\" says how many shards must be there",
+				   c->store.replicas_line ? "replicas" : "min_replicas", c->store.code.k, c->store.code.m);
+	if (c->store.capacity_line)
+		return config_fail(p, c->store.capacity_line,
+				   "capacity: not with \"code =\": objects of a coded store are all in memory, this version does not read single ones from shards; leave capacity out and make size larger, or use replicas");
+	if (c->store.instant)
+		return config_fail(p, c->store.restart_line,
+				   "restart = instant: not with \"code =\": a coded store is loaded before it is served, this version does not read single objects from shards; leave restart out, or use replicas");
+	for (i = 0; i < c->nr_backups; i++)
+		if (c->backups[i].ack_memory)
+			return config_fail(p, c->backups[i].ack_line,
+					   "ack = memory: not with \"code =\", whose writes count when they are durable on all shards; leave it out, or use replicas");
+	return 0;
+}
+
 static int check_cluster(struct config_parser *p, const struct config *config, unsigned int line)
 {
 	const struct config_cluster *c = &config->cluster;
@@ -235,6 +279,9 @@ static int check_move(struct config_parser *p, const struct config *c, unsigned 
 	if (!c->move.secret_line)
 		return config_fail(p, line,
 				   "no secret in [move]: \"secret = FILE\" is needed, the secret of the hosts that can move the store");
+	if (config_coded(c))
+		return config_fail(p, line,
+				   "[move]: not with \"code =\": a store that moves leaves objects on its backups, and this version does not read single ones from shards; leave [move] out, or use replicas");
 	if (!cluster)
 		return config_fail(p, line, "[move] needs [cluster]: etcd says which host has the store");
 	if (!c->store.instant && !c->store.capacity_line)
@@ -278,6 +325,8 @@ int config_check(struct config_parser *p, struct config *c, const unsigned int s
 	err = check_capacity(p, c);
 	if (!err)
 		err = check_restart(p, c);
+	if (!err)
+		err = check_code(p, c);
 	if (err)
 		return err;
 	if (block && c->store.handles_line)

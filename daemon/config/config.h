@@ -103,6 +103,8 @@ enum config_verify {
  * @store.verify: after such a recovery
  * @store.replicas: of each segment
  * @store.min_replicas: with fewer replicas the daemon acknowledges nothing
+ * @store.code: of a coded store: data and parity shards of each segment, which has no replicas; 0 and 0: not coded
+ * @store.min_parity: of a coded store: with fewer shards than @store.code.k and so many the daemon acknowledges nothing
  * @store.copy_rate: bytes a second, to restore lost replicas
  * @store.scrub: seconds in which each replica is read and checked once; 0: none is
  * @store.wait: seconds that a start waits for missing backups, or CONFIG_FOREVER; without
@@ -132,11 +134,14 @@ struct config {
 		bool instant;
 		bool cold;
 		enum config_verify verify;
-		unsigned int replicas, min_replicas, rejoin, scrub, wait;
+		struct {
+			unsigned int k, m;
+		} code;
+		unsigned int replicas, min_replicas, min_parity, rejoin, scrub, wait;
 		uint64_t copy_rate;
 		unsigned int name_line, node_line, kind_line, size_line, capacity_line,
 			     handles_line, mode_line, owner_line,
-			     charge_line, restart_line, warm_line, verify_line, replicas_line, min_replicas_line, copy_rate_line, rejoin_line, scrub_line, wait_line;
+			     charge_line, restart_line, warm_line, verify_line, replicas_line, min_replicas_line, code_line, min_parity_line, copy_rate_line, rejoin_line, scrub_line, wait_line;
 	} store;
 	struct config_backup backups[LSMEM_BACKUPS];
 	unsigned int nr_backups;
@@ -172,6 +177,24 @@ struct config {
 #define CONFIG_SCRUB_MAX		(365u * 86400)
 #define CONFIG_WAIT_MAX			86400u
 #define CONFIG_FOREVER			UINT32_MAX
+
+/* Return: is the store coded? */
+static inline bool config_coded(const struct config *config)
+{
+	return config->store.code.k;
+}
+
+/* Return: on how many backups a segment is to be. */
+static inline unsigned int config_wanted(const struct config *config)
+{
+	return config_coded(config) ? config->store.code.k + config->store.code.m : config->store.replicas;
+}
+
+/* Return: with a segment on fewer backups the daemon acknowledges nothing of it. */
+static inline unsigned int config_least(const struct config *config)
+{
+	return config_coded(config) ? config->store.code.k + config->store.min_parity : config->store.min_replicas;
+}
 
 bool config_any_remote(const struct config *config);
 unsigned int config_domain(const struct config *config, unsigned int backup);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backup/nvmf_address.h"
+#include "format/format.h"
 #include "private.h"
 
 /* Could @name be a device node: lsmem, lsmem1 .., lsmemb0 .., lsmem-control? */
@@ -182,6 +183,27 @@ static int set_replicas(struct config_parser *p, struct config *c, const char *v
 		return config_fail(p, p->line, "%s = %s: allowed is a number from 1 to %u",
 				   p->key->key, value, LSMEM_BACKUPS);
 	*(unsigned int *)p->to = n;
+	return 0;
+}
+
+static int set_code(struct config_parser *p, struct config *c, const char *value)
+{
+	char k[4] = "", m[4] = "";
+	int end = 0;
+
+	if (sscanf(value, "%3[0-9]+%3[0-9]%n", k, m, &end) != 2 || value[end] || !config_number(k, &c->store.code.k) ||
+	    !config_number(m, &c->store.code.m) || !format_code(c->store.code.k, c->store.code.m, LSMEM_BACKUPS))
+		return config_fail(p, p->line,
+				   "code = %s: allowed is K+M, as 3+2: data shards K, at least 2, and parity shards M, at least 1 and fewer than K, together at most %u",
+				   value, LSMEM_BACKUPS);
+	return 0;
+}
+
+static int set_min_parity(struct config_parser *p, struct config *c, const char *value)
+{
+	if (!config_number(value, &c->store.min_parity) || c->store.min_parity >= LSMEM_BACKUPS)
+		return config_fail(p, p->line, "min_parity = %s: allowed is a number from 0 to the M of code = K+M",
+				   value);
 	return 0;
 }
 
@@ -507,6 +529,8 @@ static const struct config_key config_keys[] = {
 	KEY(store, verify, set_verify),
 	KEY(store, replicas, set_replicas, TO(store.replicas)),
 	KEY(store, min_replicas, set_replicas, TO(store.min_replicas)),
+	KEY(store, code, set_code),
+	KEY(store, min_parity, set_min_parity),
 	KEY(store, copy_rate, set_copy_rate),
 	KEY(store, rejoin, set_seconds, TO(store.rejoin), .max = CONFIG_REJOIN_MAX),
 	KEY(store, scrub, set_scrub),

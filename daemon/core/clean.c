@@ -32,8 +32,7 @@
 /* Live bytes that a frame holds at least, as in kmod/balance.c: in the worst case all entries are
  * of the smallest size, 32 bytes and 24 of directory, and a large one did not fit at the end.
  */
-#define CLEAN_FRAME_LIVE \
-	((LSMEM_SEGMENT_BYTES - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 7 * 4)
+#define CLEAN_FRAME_LIVE(bytes)	(((bytes) - LSMEM_OBJECT_MAX - LSMEM_SEGLET_BYTES) / 7 * 4)
 /* Bytes; a pass that gains less is useless, even if writers wait. */
 #define CLEAN_GAIN	LSMEM_SEGLET_BYTES
 
@@ -164,14 +163,15 @@ static void clean_choose_by(const struct lsmem_cleaning *want,
  * @table: the kernel's segments; may change during the call
  * @nr: entries of @table
  * @frames: frames that survivors can have; see core_frames_left()
+ * @segment_bytes: what a survivor has on backups, LSMEM_SEGMENT_LEAST .. LSMEM_SEGMENT_BYTES
  * @candidates: room for @nr
  * @choice: out
  */
 void clean_choose(const struct lsmem_cleaning *want, const struct lsmem_segment_stat *table,
-		  uint32_t nr, uint32_t frames, struct lsmem_candidate *candidates,
+		  uint32_t nr, uint32_t frames, uint32_t segment_bytes, struct lsmem_candidate *candidates,
 		  struct clean_choice *choice)
 {
-	uint64_t room = (uint64_t)frames * CLEAN_FRAME_LIVE;
+	uint64_t room = (uint64_t)frames * CLEAN_FRAME_LIVE(segment_bytes);
 	enum clean_measure measure = CLEAN_BACKUP;
 	struct clean_oldest oldest;
 

@@ -41,7 +41,7 @@ struct clean_choice {
 
 const char *clean_measure_name(enum clean_measure measure);
 void clean_choose(const struct lsmem_cleaning *want, const struct lsmem_segment_stat *table,
-		  uint32_t nr, uint32_t frames, struct lsmem_candidate *candidates,
+		  uint32_t nr, uint32_t frames, uint32_t segment_bytes, struct lsmem_candidate *candidates,
 		  struct clean_choice *choice);
 
 #endif

@@ -289,6 +289,13 @@ static void core_watch_room(struct core *core)
 {
 	uint32_t low = 0, b;
 
+	if (core->coding) {
+		/* Stripes keep their frames, so room is what lanes there are: the same for all backups. */
+		uint32_t enough = (core_limit(core) + LOW - 1) / LOW << (core->low != 0);
+
+		core->low = core_lanes_left(core) < enough ? core_alive(core) : 0;
+		return;
+	}
 	core_each_backup(b, core_alive(core)) {
 		uint64_t frames = __le64_to_cpu(core->super[b].frames);
 		uint64_t enough = (frames + LOW - 1) / LOW << (core->low >> b & 1u);
@@ -556,6 +563,7 @@ void core_stats(const struct core *core, struct core_stats *stats)
 		stats->frames_free += backup->frames_free;
 		stats->in_flight += backup->in_flight;
 	}
+	core_stripes_stats(core, stats);
 	for (i = 0; i < core->nr_segments; i++) {
 		const struct core_segment *seg = &core->segments[i];
 		uint32_t on = seg->life < CORE_OPEN ? seg->on : seg->listed;

@@ -160,8 +160,10 @@ enum core_backup_state {
  * @lag_segments: gauge: segments with such bytes
  * @state: gauge
  * @frames: gauge: backup frames
- * @frames_free: gauge: of @frames, free
+ * @frames_free: gauge: of @frames, free; of a coded store also those of stripes without a segment
  * @frames_low: gauge: 1: too few are free; see core_low()
+ * @data_shards: gauge: of a coded store: shards on it that have log data
+ * @parity_shards: gauge: of a coded store: shards on it that have parity
  * @in_flight: gauge: requests in flight
  */
 struct core_backup_stats {
@@ -172,6 +174,7 @@ struct core_backup_stats {
 	uint64_t lag_bytes, lag_segments;
 	enum core_backup_state state;
 	uint64_t frames, frames_free, frames_low;
+	uint64_t data_shards, parity_shards;
 	uint64_t in_flight;
 };
 

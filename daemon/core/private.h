@@ -602,6 +602,7 @@ void core_stripes_free(struct core *core);
 bool core_stripes_adopt(struct core *core, const struct digest_map *map);
 uint32_t core_shards(const struct core *core);
 uint32_t core_lanes_left(const struct core *core);
+void core_stripes_stats(const struct core *core, struct core_stats *stats);
 bool core_lane_take(struct core *core, uint64_t id, struct lane *lane);
 void core_lane_use(struct core *core, struct core_segment *seg, const struct lane *lane);
 void core_lane_give(struct core *core, const struct core_segment *seg);

@@ -349,9 +349,8 @@ uint32_t core_seglets(const struct core *core, struct core_open *open,
  */
 bool core_fits(const struct core *core, const struct core_segment *seg, uint32_t length, uint32_t entries)
 {
-	return lsmem_segment_fits(length, entries) &&
-	       (!seg->coded || LSMEM_BLOCK + lsmem_block_round(length) + lsmem_directory_bytes(entries) <=
-		shard_room(&core->shards));
+	return lsmem_segment_fits_into(seg->coded ? shard_segment_bytes(&core->shards) : LSMEM_SEGMENT_BYTES, length,
+				       entries);
 }
 
 /**

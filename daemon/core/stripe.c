@@ -165,6 +165,35 @@ uint32_t core_lanes_left(const struct core *core)
 	return lanes_left(core->lanes, core->least_shards) + core->shards.k * core_stripes_left(core);
 }
 
+/**
+ * core_stripes_stats - add what is on each backup of a coded store to the statistics
+ * @core: core
+ * @stats: the statistics, with the free frames
+ */
+void core_stripes_stats(const struct core *core, struct core_stats *stats)
+{
+	uint32_t number, i, b;
+
+	for (number = 0; core->lanes && number < core->nr_stripes; number++) {
+		if (core->stripes[number] == CORE_STRIPE_NONE || lanes_used(core->lanes, number))
+			continue;
+		core_each_backup(i, lanes_there(core->lanes, number)) {
+			stats->backup[lanes_where(core->lanes, number, i).backup].frames_free++;
+			stats->frames_free++;
+		}
+	}
+	for (i = 0; core->lanes && i < core->nr_segments; i++) {
+		const struct core_segment *seg = &core->segments[i];
+
+		core_each_backup(b, seg->life && seg->coded ? seg->on & ~core->lost : 0) {
+			if (seg->shard[b] < core->shards.k)
+				stats->backup[b].data_shards++;
+			else
+				stats->backup[b].parity_shards++;
+		}
+	}
+}
+
 static bool stripe_is_dirty(const struct core *core, uint32_t stripe)
 {
 	uint32_t i;

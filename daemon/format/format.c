@@ -129,6 +129,20 @@ void format_super_seal(struct lsmem_super *super)
 }
 
 /**
+ * format_code - is this a code that a store can have?
+ * @k: data shards
+ * @m: parity shards
+ * @backups: of the store
+ *
+ * Return: true: fewer parity shards than data shards, so that a digest counts with @m backups lost, and each shard has a
+ * backup of its own.
+ */
+bool format_code(uint32_t k, uint32_t m, uint32_t backups)
+{
+	return k >= 2 && m && m < k && k + m <= backups && backups <= LSMEM_BACKUPS;
+}
+
+/**
  * format_super_check - check a superblock copy
  * @super: the copy, one block
  * @backup_bytes: size of the backup that it was read from, bytes
@@ -143,6 +157,7 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 	uint64_t frames = __le64_to_cpu(super->frames);
 	uint32_t kind = __le32_to_cpu(super->kind), backups = format_backups(super);
 	uint64_t set = format_set_frames(super), capacity = __le64_to_cpu(super->capacity);
+	uint32_t code = __le32_to_cpu(super->code);
 	bool coded = format_coded(super);
 	enum format_error error = format_block_check(super, LSMEM_SUPER_MAGIC);
 
@@ -167,9 +182,9 @@ enum format_error format_super_check(const struct lsmem_super *super, uint64_t b
 	    (backups > LSMEM_BACKUPS_FEW) != !!(super->features.incompat &
 						__cpu_to_le32(LSMEM_INCOMPAT_MANY)))
 		return FORMAT_RANGE;
-	/* A full record of a coded store has an item for each frame, and one for each segment. */
-	if (coded && backups < 2)
+	if (coded ? lsmem_code_shard(code) || !format_code(lsmem_code_k(code), lsmem_code_m(code), backups) : code)
 		return FORMAT_RANGE;
+	/* A full record of a coded store has an item for each frame, and one for each segment. */
 	if (!frames || half < format_digest_bytes((coded ? 2 : 1) * backups * set + 1) ||
 	    data < start + 2 * half || frames > (backup_bytes - data) / LSMEM_SEGMENT_BYTES)
 		return FORMAT_RANGE;

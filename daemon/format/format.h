@@ -95,6 +95,8 @@ static inline uint32_t format_backups(const struct lsmem_super *super)
 	return backups ? backups : 1;
 }
 
+bool format_code(uint32_t k, uint32_t m, uint32_t backups);
+
 /* Return: does the superblock say that the store is coded? */
 static inline bool format_coded(const struct lsmem_super *super)
 {

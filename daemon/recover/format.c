@@ -91,7 +91,7 @@ static bool recover_same(const struct lsmem_super *a, const struct lsmem_super *
 {
 	return !memcmp(a->uuid, b->uuid, sizeof(a->uuid)) && a->kind == b->kind &&
 	       a->store_bytes == b->store_bytes && a->max_handles == b->max_handles &&
-	       a->digest_bytes == b->digest_bytes && format_backups(a) == format_backups(b) &&
+	       a->code == b->code && a->digest_bytes == b->digest_bytes && format_backups(a) == format_backups(b) &&
 	       format_set_frames(a) == format_set_frames(b) && a->incarnation != b->incarnation;
 }
 
@@ -515,8 +515,10 @@ int recover_format(struct recover *r, const struct recover_geometry *g)
 	r->super.capacity = __cpu_to_le64(g->capacity);
 	if (g->capacity)
 		r->super.features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_TIER);
-	if (g->k)
+	if (g->k) {
 		r->super.features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_CODE);
+		r->super.code = __cpu_to_le32(lsmem_code_make(g->k, g->m, 0));
+	}
 	ret = r->several ? recover_layout(r, g) : recover_layout_one(r, g);
 	if (ret)
 		return ret;

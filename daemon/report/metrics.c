@@ -424,6 +424,8 @@ static void put_backups(struct page *page)
 		{ "lsmem_backup_frames", "Frames of the backup, one segment each.", FIGURE(frames) },
 		{ "lsmem_backup_frames_free", "Free frames of the backup.", FIGURE(frames_free) },
 		{ "lsmem_backup_frames_low", "1: the backup is nearly full.", FIGURE(frames_low) },
+		{ "lsmem_backup_data_shards", "Of a coded store: shards that have log data.", FIGURE(data_shards) },
+		{ "lsmem_backup_parity_shards", "Of a coded store: shards that have parity.", FIGURE(parity_shards) },
 		{ "lsmem_backup_requests", "Requests in flight.", FIGURE(in_flight) },
 #undef FIGURE
 	};

@@ -271,10 +271,21 @@ static void put_backup(struct status *status, uint32_t nr)
 	put(status, ", \"error\": ");
 	put_string(status, backup->error);
 	put(status, ", \"ack\": \"%s\"", status_backup_ack(status, nr));
-	put(status, ", \"state\": \"%s\", \"frames\": %" PRIu64 ", \"frames_free\": %" PRIu64 ", \"frames_low\": %s, \"lag_bytes\": %" PRIu64 ", \"lag_segments\": %" PRIu64 ", \"in_flight\": %" PRIu64 ", \"written_bytes\": %" PRIu64 ", \"flushes\": %" PRIu64 "}",
+	put(status, ", \"state\": \"%s\", \"frames\": %" PRIu64 ", \"frames_free\": %" PRIu64 ", \"frames_low\": %s, \"lag_bytes\": %" PRIu64 ", \"lag_segments\": %" PRIu64 ", \"in_flight\": %" PRIu64 ", \"written_bytes\": %" PRIu64 ", \"flushes\": %" PRIu64,
 	    status_backup_state(status, nr), stats->frames, stats->frames_free,
 	    stats->frames_low ? "true" : "false", stats->lag_bytes, stats->lag_segments,
 	    stats->in_flight, written, stats->flushes);
+	if (status->k)
+		put(status, ", \"data_shards\": %" PRIu64 ", \"parity_shards\": %" PRIu64, stats->data_shards,
+		    stats->parity_shards);
+	put(status, "}");
+}
+
+/* The code of a coded store, as in the configuration. */
+static void put_code(struct status *status)
+{
+	if (status->k)
+		put(status, "  \"code\": \"%u+%u\",\n", status->k, status->m);
 }
 
 static void put_backups(struct status *status)
@@ -353,6 +364,7 @@ int status_write(struct status *status)
 	put_string(status, status->where);
 	put(status, ",\n  \"pid\": %ld,\n  \"uptime_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
 	    (long)getpid(), ms / 1000, ms % 1000);
+	put_code(status);
 	put_backups(status);
 	put_cluster(status);
 	put_recovery(status);

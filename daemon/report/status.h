@@ -50,6 +50,8 @@ struct status_backup {
  * @where: the backups, as text for messages
  * @backups: in the order of the configuration
  * @nr_backups: number of backups
+ * @k: of a coded store: data shards of each segment; 0: not coded
+ * @m: parity shards
  * @cluster: figures of the ownership
  * @recovery: a recovery is under way or has ended; the members up to @lost describe it
  * @read_bytes: bytes read from the backups
@@ -87,6 +89,7 @@ struct status {
 	const char *where;
 	struct status_backup backups[LSMEM_BACKUPS];
 	uint32_t nr_backups;
+	uint32_t k, m;
 	struct cluster_figures cluster;
 
 	bool recovery;

@@ -130,7 +130,7 @@ struct row_writer *row_open(const struct row_params *params)
 	if (!w->parity)
 		goto fail;
 	for (i = 0; i < ROW_BATCHES; i++) {
-		w->slots[i].buffers = malloc((size_t)ROW_BUFFERS(g) * LSMEM_BLOCK);
+		w->slots[i].buffers = aligned_alloc(LSMEM_BLOCK, (size_t)ROW_BUFFERS(g) * LSMEM_BLOCK);
 		if (!w->slots[i].buffers)
 			goto fail;
 	}

@@ -38,16 +38,19 @@ static struct lsmem_shard_table *finish_table(const struct row_finish *f, uint32
 bool row_finish_begin(struct row_finish *f)
 {
 	const struct shard_geometry *g = f->g;
+	size_t tables = (size_t)(g->k + g->m) * g->tables * LSMEM_BLOCK;
 	uint32_t shard;
 
+	/* Aligned: drives are written without the page cache. */
 	f->row = 0;
 	f->nr = 0;
-	f->buffers = malloc((size_t)(g->m * ROW_ROWS + 2) * LSMEM_BLOCK);
-	f->tables = calloc(g->k + g->m, (size_t)g->tables * LSMEM_BLOCK);
+	f->buffers = aligned_alloc(LSMEM_BLOCK, (size_t)(g->m * ROW_ROWS + 2) * LSMEM_BLOCK);
+	f->tables = aligned_alloc(LSMEM_BLOCK, tables);
 	if (!f->buffers || !f->tables) {
 		row_finish_end(f);
 		return false;
 	}
+	memset(f->tables, 0, tables);
 	for (shard = 0; shard < g->k + g->m; shard++) {
 		struct lsmem_shard_table *table = finish_table(f, shard);
 

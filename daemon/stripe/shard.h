@@ -53,6 +53,12 @@ static inline uint32_t shard_room(const struct shard_geometry *g)
 	return g->rows * g->row_bytes;
 }
 
+/* Return: bytes that a segment has on backups: a block for the header, log data, directory and footer. */
+static inline uint32_t shard_segment_bytes(const struct shard_geometry *g)
+{
+	return LSMEM_BLOCK + shard_room(g);
+}
+
 /* Return: the block of a lane that has a row. */
 static inline uint32_t shard_row(uint32_t row)
 {

@@ -232,7 +232,7 @@ static struct log_reader log_read_all(struct kunit *test, struct lsmem_store *st
 	KUNIT_EXPECT_EQ(test, seg->committed, seg->reserved);
 	KUNIT_EXPECT_STREQ(test, log_read(store, seg, seg->committed, &r) ?: "", "");
 	KUNIT_EXPECT_EQ(test, r.listed, seg->entries);
-	KUNIT_EXPECT_TRUE(test, lsmem_segment_fits(seg->committed, seg->entries));
+	KUNIT_EXPECT_TRUE(test, lsmem_segment_fits_into(store->segments.bytes, seg->committed, seg->entries));
 	/* Clients follow the chain of seglets in the table that they map. */
 	for (i = 0; i < seg->nr_seglets; i++) {
 		KUNIT_EXPECT_EQ(test, store->seglets.owner[seg->seglets[i]],
@@ -425,16 +425,16 @@ static void log_length_desc(const u32 *param, char *desc)
 KUNIT_ARRAY_PARAM(log_length, log_lengths, log_length_desc);
 
 /*
- * Does a backup frame of 8 MiB hold @end bytes of log with a last commit record
- * and its gap, @listed directory entries of 24 bytes, a header and a footer?
+ * Do @bytes on a backup hold @end bytes of log with a last commit record and its gap,
+ * @listed directory entries of 24 bytes, a header and a footer?
  */
-static bool log_frame_holds(u32 end, u32 listed)
+static bool log_holds(u32 bytes, u32 end, u32 listed)
 {
-	return 4096 + ALIGN(end + LOG_ROOM, 4096) + ALIGN(24 * listed, 4096) + 4096 <= 8 << 20;
+	return 4096 + ALIGN(end + LOG_ROOM, 4096) + ALIGN(24 * listed, 4096) + 4096 <= bytes;
 }
 
-/* Appends of one size fill a segment as far as a backup frame can hold them. */
-static void log_test_fill(struct kunit *test)
+/* Appends of one size fill a segment as far as @bytes on a backup can hold them. */
+static void log_fill_segment(struct kunit *test, u32 bytes)
 {
 	u32 length = *(const u32 *)test->param_value, size = log_size(length);
 	u32 offset = 0, end = 0, nr = 0;
@@ -442,7 +442,7 @@ static void log_test_fill(struct kunit *test)
 	const struct lsmem_segment *seg;
 	struct lsmem_append ap;
 
-	while (log_frame_holds(lsmem_entry_start(offset) + size, nr + 1)) {
+	while (log_holds(bytes, lsmem_entry_start(offset) + size, nr + 1)) {
 		offset = lsmem_entry_start(offset) + size;
 		KUNIT_ASSERT_EQ(test, log_append(store, LOG_HEAD, nr++, length, &ap), 0);
 		end = ap.offset + ap.size;
@@ -458,6 +458,21 @@ static void log_test_fill(struct kunit *test)
 	KUNIT_EXPECT_GT(test, ap.segment->id, seg->id);
 	KUNIT_EXPECT_EQ(test, seg->state, LSMEM_SEGMENT_CLOSED);
 	KUNIT_EXPECT_EQ(test, log_read_all(test, store, seg).objects, nr);
+}
+
+/* A frame of a backup. */
+static void log_test_fill(struct kunit *test)
+{
+	log_fill_segment(test, 8 << 20);
+}
+
+/* A store whose segments are shorter on backups, as those of a coded store. */
+static void log_test_fill_short(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+
+	store->segments.bytes = 2029 * 4096;
+	log_fill_segment(test, 2029 * 4096);
 }
 
 /* The largest entry that fits is appended at the end of a segment, the next larger is not. */
@@ -478,7 +493,7 @@ static void log_test_last_entry(struct kunit *test)
 					0);
 		seg = ap.segment;
 		offset = lsmem_entry_start(seg->reserved) + LSMEM_LONG_BYTES;
-		for (length = LSMEM_OBJECT_MAX; !log_frame_holds(offset + length, nr + 1);)
+		for (length = LSMEM_OBJECT_MAX; !log_holds(8 << 20, offset + length, nr + 1);)
 			length -= LSMEM_ALIGN;
 		KUNIT_ASSERT_LT(test, length, LSMEM_OBJECT_MAX);
 		KUNIT_ASSERT_EQ(test, log_append(store, head, nr, length + more, &ap), 0);
@@ -1325,6 +1340,7 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE_PARAM(log_test_order, log_order_gen_params),
 	KUNIT_CASE_PARAM(log_test_straddle, log_left_gen_params),
 	KUNIT_CASE_PARAM(log_test_fill, log_length_gen_params),
+	KUNIT_CASE_PARAM(log_test_fill_short, log_length_gen_params),
 	KUNIT_CASE(log_test_last_entry),
 	KUNIT_CASE(log_test_reserve),
 	KUNIT_CASE(log_test_wait),

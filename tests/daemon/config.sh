@@ -65,7 +65,7 @@ bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [stor
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
-bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, capacity, handles, mode, owner, charge, restart, warm, verify, replicas, min_replicas, copy_rate, rejoin, scrub and wait'
+bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, capacity, handles, mode, owner, charge, restart, warm, verify, replicas, min_replicas, code, min_parity, copy_rate, rejoin, scrub and wait'
 bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key, timeout, domain and ack'
 bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on line 2'
 bad 'no value' '[store]\nkind =\n' '2: kind: no value'
@@ -253,6 +253,29 @@ bad 'verified when' "[store]\nverify = never\n" '2: verify = never: allowed are 
 bad 'charged or not' "[store]\ncharge = maybe\n" '2: charge = maybe: allowed are yes and no'
 bad 'more replicas than backups' "[store]\nreplicas = 3\n$a$b" '2: replicas = 3: each needs a failure domain of its own, and the backups are in 2'
 bad 'more replicas than domains' "[store]\nreplicas = 2\n${a}domain = x\n${b}domain = x\n" '2: replicas = 2: each needs a failure domain of its own, and the backups are in 1'
+# A coded store.
+good 'two and one' "[store]\ncode = 2+1\n$a$b$c"
+good 'no loss is survived without a wait' "[store]\ncode = 2+1\nmin_parity = 1\n$a$b$c"
+good 'three and two, of sixteen' "[store]\nkind = block\nmin_parity = 0\ncode = 3+2\n$a$b$c$more"
+good 'fifteen and one' "[store]\ncode = 15+1\n$a$b$c$more"
+good 'coded, backups that etcd knows' "[store]\ncode = 5+4\nmin_parity = 2\n$taken$uuid\n"
+for code in 3 3+ +2 1+1 2+0 2+2 0+0 9+8 15+2 3+2+1 '3 + 2' -3+2 3+2x 999+1 k+m; do
+	bad "code $code" "[store]\ncode = $code\n" "2: code = $code: allowed is K+M, as 3+2: data shards K, at least 2, and parity shards M, at least 1 and fewer than K, together at most 16"
+done
+for parity in -1 16 all; do
+	bad "min_parity $parity" "[store]\nmin_parity = $parity\n" "2: min_parity = $parity: allowed is a number from 0 to the M of code = K+M"
+done
+bad 'more shards than backups' "[store]\ncode = 3+2\n$a$b$c" '2: code = 3+2: each of the 5 shards needs a failure domain of its own, and the backups are in 3'
+bad 'more shards than domains' "[store]\ncode = 2+1\n${a}domain = x\n${b}domain = x\n$c" '2: code = 2+1: each of the 3 shards needs a failure domain of its own, and the backups are in 2'
+bad 'coded, one backup' "[store]\ncode = 2+1\n$path" '2: code = 2+1: each of the 3 shards needs a failure domain of its own, and the backups are in 1'
+bad 'more parity needed than there is' "[store]\ncode = 2+1\nmin_parity = 2\n$a$b$c" '3: min_parity = 2: code = 2+1 has 1 parity shards'
+bad 'min_parity alone' "[store]\nmin_parity = 0\n$a$b$c" '2: min_parity: only with "code ="'
+bad 'replicas and a code' "[store]\nreplicas = 2\ncode = 2+1\n$a$b$c" '2: replicas: not with code = 2+1, whose segments have shards in place of replicas; leave one of them out, "min_parity =" says how many shards must be there'
+bad 'min_replicas and a code' "[store]\ncode = 2+1\nmin_replicas = 2\n$a$b$c" '3: min_replicas: not with code = 2+1, whose segments have shards in place of replicas; leave one of them out, "min_parity =" says how many shards must be there'
+bad 'coded and tiered' "[store]\ncode = 2+1\ncapacity = 1G\n$a$b$c" '3: capacity: not with "code =": objects of a coded store are all in memory, this version does not read single ones from shards; leave capacity out and make size larger, or use replicas'
+bad 'coded and instant' "[store]\nrestart = instant\ncode = 2+1\n$a$b$c" '2: restart = instant: not with "code =": a coded store is loaded before it is served, this version does not read single objects from shards; leave restart out, or use replicas'
+bad 'coded and moved' "[store]\ncode = 2+1\n$a$b$c[cluster]\netcd = http://10.0.0.1:2379\n[move]\nlisten = rdma://10.0.0.5\nsecret = /move\n" '11: [move]: not with "code =": a store that moves leaves objects on its backups, and this version does not read single ones from shards; leave [move] out, or use replicas'
+bad 'coded, and acknowledged from memory' "[store]\ncode = 2+1\n$a$b[backup c]\npath = rdma://h/c\nkey = /k\nack = memory\n" '10: ack = memory: not with "code =", whose writes count when they are durable on all shards; leave it out, or use replicas'
 bad 'more needed than wanted' "[store]\nmin_replicas = 3\nreplicas = 2\n$a$b$c" '2: min_replicas = 3: allowed is at most replicas, 2'
 for rate in 0 1K 2T fast; do
 	bad "copy_rate $rate" "[store]\ncopy_rate = $rate\n" "2: copy_rate = $rate: allowed are bytes a second from 1M to 1T"

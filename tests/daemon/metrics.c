@@ -51,6 +51,8 @@ static void active(void)
 	backup->frames = 40;
 	backup->frames_free = 30;
 	backup->frames_low = 1;
+	backup->data_shards = 31;
+	backup->parity_shards = 17;
 	backup->lag_bytes = 123456;
 	status.core.memory_bytes = 4242;
 	backup->lag_segments = 2;

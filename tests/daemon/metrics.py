@@ -134,7 +134,7 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
         "lsmem_recovery_progress_ratio": 1,
         f'lsmem_backup_written_bytes_total{{kind="log",{label}}}': 8192,
         'lsmem_backup_writes_total{kind="digest"}': 4, "lsmem_backup_frames_free": 30,
-        "lsmem_backup_frames_low": 1,
+        "lsmem_backup_frames_low": 1, "lsmem_backup_data_shards": 31, "lsmem_backup_parity_shards": 17,
         f"lsmem_backup_lag_bytes{{{label}}}": 123456, "lsmem_ranges_total": 64,
         'lsmem_backup_info{ack="memory"}': 1, "lsmem_memory_bytes": 4242,
         "lsmem_ack_latency_seconds_count": 64,

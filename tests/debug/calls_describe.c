@@ -421,7 +421,7 @@ static const struct field activate_fields[] = {
 	FIELD(lsmem_activate, generation_floor, NUMBER, .high = 1000),
 	FIELD(lsmem_activate, generation_ceiling, NUMBER, .low = 1000,
 	      .high = LSMEM_GENERATION_MAX, .error = EINVAL),
-	FIELD(lsmem_activate, reserved, ZERO),
+	FIELD(lsmem_activate, segment_bytes, ZERO),	/* others: loading.c */
 	FIELD(lsmem_activate, store_time, NUMBER, .high = (1ull << 48) - 1, .error = EINVAL),
 	FIELD(lsmem_activate, next_segment, NUMBER, .low = 1, .high = 1ull << 40),
 };

@@ -380,6 +380,89 @@ TEST_F_TIMEOUT(loading, garbage_is_found, SECONDS)
 	}
 }
 
+/* What no segment can have on backups: the store is not activated. */
+static void refuse_bytes(struct _test_data_loading *self, struct __test_metadata *_metadata)
+{
+	static const uint32_t wrong[] = {
+		1, LSMEM_BLOCK, LSMEM_SEGMENT_LEAST - LSMEM_BLOCK, LSMEM_SEGMENT_LEAST + LSMEM_ALIGN,
+		LSMEM_SEGMENT_BYTES - 1, LSMEM_SEGMENT_BYTES + LSMEM_BLOCK, UINT32_MAX,
+	};
+	struct lsmem_activate activate = activation(FIRST + 1);
+	uint32_t i;
+
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		activate.segment_bytes = wrong[i];
+		EXPECT_EQ(-1, ioctl(self->follower.attach.fd, LSMEM_REPL_ACTIVATE, &activate));
+		EXPECT_EQ(EINVAL, errno) TH_LOG("%u bytes", wrong[i]);
+	}
+}
+
+/* Return: the most that one of the closed segments needs on backups, or @most. */
+static uint32_t most_bytes(struct _test_data_loading *self, uint32_t most)
+{
+	const struct lsmem_window *window = &self->follower.info->segments;
+	const struct lsmem_cleaning *cleaning = mmap(NULL, window->length, PROT_READ, MAP_SHARED,
+						     self->follower.attach.fd, (off_t)window->offset);
+	uint32_t bytes, i;
+
+	for (i = 0; cleaning != MAP_FAILED && i < cleaning->nr_segments; i++) {
+		const struct lsmem_segment_stat *stat =
+			(const void *)((const char *)cleaning + cleaning->segments + i * sizeof(*stat));
+
+		if (stat->id <= FIRST || !(stat->flags & LSMEM_SEGMENT_CLEANABLE))
+			continue;
+		bytes = 2 * LSMEM_BLOCK + lsmem_block_round(stat->home) + lsmem_directory_bytes(stat->entries);
+		most = bytes > most ? bytes : most;
+	}
+	if (cleaning != MAP_FAILED)
+		munmap((void *)cleaning, window->length);
+	return most;
+}
+
+/*
+ * The daemon says how much a segment has on backups (LSMEM_REPL_ACTIVATE): heads and survivors of cleaning keep to it, with
+ * objects of any length, also the longest; what was loaded may be longer.
+ */
+TEST_F_TIMEOUT(loading, short_segments, SECONDS)
+{
+	struct lsmem_activate activate = activation(FIRST + 1);
+	uint8_t *data = calloc(1, LSMEM_OBJECT_MAX);
+	uint32_t most = 0, i, loaded;
+	unsigned int waited;
+
+	ASSERT_NE(NULL, data);
+	for (i = 0; self->length < LSMEM_SEGMENT_BYTES - LARGE - 300000; i++)
+		add(self, FIRST, i, 1000, LSMEM_TYPE_OBJECT, 1000 + i);
+	loaded = i;
+	ASSERT_EQ(0, load_in_pieces(self, FIRST));
+	EXPECT_EQ(LSMEM_SEGMENT_BYTES, store_attribute(&self->store, "segment_bytes"));
+	refuse_bytes(self, _metadata);
+	EXPECT_EQ(LSMEM_SEGMENT_BYTES, store_attribute(&self->store, "segment_bytes"));
+	activate.segment_bytes = LSMEM_SEGMENT_LEAST;
+	ASSERT_EQ(0, follower_activate(&self->follower, &activate));
+	EXPECT_EQ(LSMEM_SEGMENT_LEAST, store_attribute(&self->store, "segment_bytes"));
+	ASSERT_EQ(0, lsm_open(self->store.path, 0, &self->store.lsm));
+	for (i = 0; i < 12; i++)
+		ASSERT_EQ(0, lsm_replace(self->store.lsm, handle_of(0), data, LSMEM_OBJECT_MAX, 0, NULL));
+	for (i = 0; i < loaded * 8; i++) {
+		ASSERT_EQ(0, lsm_replace(self->store.lsm, handle_of(random_next(&self->random) % loaded), data,
+					 500 + (uint32_t)(random_next(&self->random) % 1000), 0, NULL));
+		if (!(i % 500))
+			most = most_bytes(self, most);
+	}
+	ASSERT_EQ(0, store_set_attribute(&self->store, "cleaner/request_clean", 1));
+	for (waited = 0; !store_attribute(&self->store, "cleaner/passes"); waited++) {
+		ASSERT_GT(1000, waited) TH_LOG("nothing is cleaned");
+		usleep(10000);
+	}
+	most = most_bytes(self, most);
+	TH_LOG("the longest segment has %u bytes", most);
+	EXPECT_GE(LSMEM_SEGMENT_LEAST, most);
+	EXPECT_LT(LSMEM_SEGMENT_LEAST - 4 * LSMEM_BLOCK, most);
+	EXPECT_STREQ("", self->follower.wrong);
+	free(data);
+}
+
 struct reader {
 	pthread_t thread;
 	struct lsm *lsm;

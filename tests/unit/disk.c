@@ -218,10 +218,14 @@ static void request_put(struct disk *disk, uint32_t request)
 
 uint32_t disk_write(struct disk *disk, uint64_t offset, const struct iovec *iov, uint32_t nr_iov)
 {
-	uint32_t i = request_get(disk);
+	uint32_t i = request_get(disk), n;
 
 	if (nr_iov > VECTORS || offset % BLOCK)
 		abort();
+	/* As drives that are opened with O_DIRECT. */
+	for (n = 0; n < nr_iov; n++)
+		if ((uintptr_t)iov[n].iov_base % BLOCK || iov[n].iov_len % BLOCK)
+			abort();
 	disk->requests[i].serial = ++disk->serial;
 	disk->requests[i].offset = offset;
 	disk->requests[i].nr_iov = nr_iov;

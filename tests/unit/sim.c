@@ -741,7 +741,7 @@ bool sim_clean(struct sim *sim)
 	model_window(sim->model, &want, sim->table);
 	want.by_backup = sim->options.tiered;
 	clean_choose(&want, sim->table, MODEL_SEGMENTS, core_frames_left(sim->core),
-		     sim->candidates, &choice);
+		     LSMEM_SEGMENT_BYTES, sim->candidates, &choice);
 	return choice.nr && model_pass_begin(sim->model, choice.segments, choice.nr);
 }
 

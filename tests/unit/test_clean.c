@@ -55,7 +55,7 @@ static void begin(void)
 
 static uint32_t choose(uint32_t frames)
 {
-	clean_choose(&want, table, SLOTS, frames, candidates, &choice);
+	clean_choose(&want, table, SLOTS, frames, LSMEM_SEGMENT_BYTES, candidates, &choice);
 	return choice.nr;
 }
 

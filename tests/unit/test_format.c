@@ -127,6 +127,43 @@ static bool test_super(void)
 	return true;
 }
 
+/* Which codes a superblock can name, and that only the one of a coded store does. */
+static bool test_super_code(void)
+{
+	static const struct {
+		bool coded;
+		uint32_t k, m, shard, backups;
+		enum format_error error;
+	} codes[] = {
+		{ true, 2, 1, 0, 3, FORMAT_OK }, { true, 3, 2, 0, 5, FORMAT_OK }, { true, 5, 4, 0, 16, FORMAT_OK },
+		{ true, 15, 1, 0, 16, FORMAT_OK }, { false, 0, 0, 0, 3, FORMAT_OK },
+		{ true, 0, 0, 0, 3, FORMAT_RANGE }, { false, 2, 1, 0, 3, FORMAT_RANGE },
+		{ true, 1, 0, 0, 3, FORMAT_RANGE }, { true, 1, 1, 0, 3, FORMAT_RANGE },
+		{ true, 2, 0, 0, 3, FORMAT_RANGE }, { true, 2, 2, 0, 4, FORMAT_RANGE },
+		{ true, 2, 1, 0, 2, FORMAT_RANGE }, { true, 3, 2, 0, 4, FORMAT_RANGE },
+		{ true, 2, 1, 1, 3, FORMAT_RANGE },
+	};
+	struct lsmem_super super;
+	size_t i;
+
+	for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		make_super(&super);
+		super.backups = __cpu_to_le32(codes[i].backups);
+		super.features.incompat = __cpu_to_le32(LSMEM_INCOMPAT_BACKUPS |
+							(codes[i].backups > 8 ? LSMEM_INCOMPAT_MANY : 0) |
+							(codes[i].coded ? LSMEM_INCOMPAT_CODE : 0));
+		super.code = __cpu_to_le32(lsmem_code_make(codes[i].k, codes[i].m, codes[i].shard));
+		super.digest_bytes = __cpu_to_le64(255 * LSMEM_BLOCK);
+		format_super_seal(&super);
+		if (format_super_check(&super, BACKUP_BYTES) != codes[i].error) {
+			printf("# code %u+%u, shard %u, %u backups: %s\n", codes[i].k, codes[i].m, codes[i].shard,
+			       codes[i].backups, format_strerror(format_super_check(&super, BACKUP_BYTES)));
+			return false;
+		}
+	}
+	return true;
+}
+
 /*
  * What earlier versions of lsmem know of @incompat, and how many backups they serve: they refuse a store of more
  * backups as one with a feature that they do not know, and find nothing new in any other.
@@ -695,6 +732,7 @@ int main(void)
 {
 	tap_ok(test_crc(), "CRC-32C equals its definition");
 	tap_ok(test_super(), "superblock: every bit, every bound");
+	tap_ok(test_super_code(), "superblock: the codes that it can name");
 	tap_ok(test_many(), "superblock: what earlier versions see of a store of up to 16 backups");
 	tap_ok(test_header(), "segment header: every bit, other segments, other stores");
 	tap_ok(test_footer(), "footer: every bit, every bound");

@@ -343,6 +343,11 @@ void ctl_describe_super(struct json_object *object, const struct recover *recove
 	ctl_add_number(object, "store_bytes", (int64_t)__le64_to_cpu(super->store_bytes));
 	if (super->capacity)
 		ctl_add_number(object, "capacity", (int64_t)__le64_to_cpu(super->capacity));
+	if (super->code) {
+		snprintf(text, sizeof(text), "%u+%u", lsmem_code_k(__le32_to_cpu(super->code)),
+			 lsmem_code_m(__le32_to_cpu(super->code)));
+		json_object_object_add(object, "code", json_object_new_string(text));
+	}
 	ctl_add_number(object, "max_handles", (int64_t)__le64_to_cpu(super->max_handles));
 	ctl_add_number(object, "frames", (int64_t)__le64_to_cpu(super->frames));
 }

@@ -18,6 +18,7 @@ static const struct ctl_column columns[] = {
 	{ "SEGMENTS",	"frames",		CTL_NUMBER },
 	{ "FREE",	"frames_free",		CTL_NUMBER },
 	{ "LOW",	"frames_low",		CTL_YES },
+	{ "SHARDS",	"shards",		CTL_TEXT },
 	{ "LAG",	"lag_bytes",		CTL_BYTES },
 	{ "REQUESTS",	"in_flight",		CTL_NUMBER },
 	{ "WRITTEN",	"written_bytes",	CTL_BYTES },
@@ -30,6 +31,21 @@ static const struct ctl_column columns[] = {
 static const char *const owner_fields[] = {
 	"cluster_host", "cluster_term", "cluster_left_seconds", "cluster_members_stale",
 };
+
+/* Of a coded store: its code, and "3 data, 2 parity", "" of other stores. */
+static void add_shards(struct json_object *row, struct json_object *status)
+{
+	struct json_object *code = ctl_find(status, "code");
+	char text[64] = "";
+
+	if (code) {
+		json_object_object_add(row, "code", json_object_get(code));
+		snprintf(text, sizeof(text), "%" PRId64 " data, %" PRId64 " parity",
+			 json_object_get_int64(ctl_find(row, "data_shards")),
+			 json_object_get_int64(ctl_find(row, "parity_shards")));
+	}
+	json_object_object_add(row, "shards", json_object_new_string(text));
+}
 
 static void add_owner(struct json_object *row, struct json_object *status)
 {
@@ -84,6 +100,7 @@ static int add_store(struct json_object *rows, const char *store)
 		struct json_object *row = json_object_get(json_object_array_get_idx(backups, i));
 
 		json_object_object_add(row, "store", json_object_new_string(store));
+		add_shards(row, status);
 		add_owner(row, status);
 		json_object_array_add(rows, row);
 	}
