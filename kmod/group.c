@@ -93,8 +93,11 @@ static int lsmem_group_cmp(const void *a, const void *b, const void *priv)
 	return i - j;
 }
 
-/* The number of a change whose object another one before it names; @nr: there is none. */
-static u32 lsmem_group_twice(const struct lsmem_change *changes, u32 nr)
+/*
+ * The number of a change whose object another one before it names; @nr: there is none.  Of two objects that have had
+ * the same index the older one is gone.  @result: out: -EUCLEAN; of the older one -ESTALE
+ */
+static u32 lsmem_group_twice(const struct lsmem_change *changes, u32 nr, int *result)
 {
 	u16 order[LSMEM_GROUP_MAX];
 	u32 i;
@@ -102,10 +105,14 @@ static u32 lsmem_group_twice(const struct lsmem_change *changes, u32 nr)
 	for (i = 0; i < nr; i++)
 		order[i] = i;
 	sort_r(order, nr, sizeof(*order), lsmem_group_cmp, NULL, changes);
-	for (i = 1; i < nr; i++)
-		if (lsmem_handle_index(changes[order[i]].handle) ==
-		    lsmem_handle_index(changes[order[i - 1]].handle))
-			return order[i];
+	for (i = 1; i < nr; i++) {
+		u64 before = changes[order[i - 1]].handle, handle = changes[order[i]].handle;
+
+		if (lsmem_handle_index(handle) != lsmem_handle_index(before))
+			continue;
+		*result = handle == before ? -EUCLEAN : -ESTALE;
+		return lsmem_handle_generation(before) < lsmem_handle_generation(handle) ? order[i - 1] : order[i];
+	}
 	return nr;
 }
 
@@ -637,15 +644,16 @@ static int lsmem_group_try(struct lsmem_store *store, struct lsmem_group *group,
 int lsmem_group_change(struct lsmem_store *store, struct lsmem_change *changes, u32 nr,
 		       struct lsmem_place *place)
 {
-	u32 twice = lsmem_group_twice(changes, nr), i;
 	struct lsmem_group *group;
-	int ret;
+	u32 twice, i;
+	int ret = 0;
 
 	place->segment = 0;
+	twice = lsmem_group_twice(changes, nr, &ret);
 	for (i = 0; i < nr; i++)
-		changes[i].result = i == twice ? -EUCLEAN : 0;
-	if (twice < nr)
-		return -EUCLEAN;
+		changes[i].result = i == twice ? ret : 0;
+	if (ret)
+		return ret;
 	group = kzalloc(sizeof(*group), GFP_NOFS | __GFP_ACCOUNT);
 	if (!group)
 		return -ENOMEM;

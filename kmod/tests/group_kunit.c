@@ -683,6 +683,12 @@ static void group_test_twice(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, g->changes[--g->nr].result, -EUCLEAN);
 		KUNIT_EXPECT_EQ(test, g->changes[1].result, 0);
 	}
+	/* Of an object and one that got its index later, the older one is gone: a client has not noticed that yet. */
+	group_add(g, LSMEM_OP_REPLACE, lsmem_handle_make(lsmem_handle_index(handles[1]),
+							 lsmem_handle_generation(handles[1]) + 1), 60, 70);
+	KUNIT_EXPECT_EQ(test, group_change(g), -ESTALE);
+	KUNIT_EXPECT_EQ(test, g->changes[--g->nr].result, 0);
+	KUNIT_EXPECT_EQ(test, g->changes[1].result, -ESTALE);
 	g->nr--;	/* the new object has no handle to be looked at twice */
 	group_expect_none(test, g, &before);
 }
