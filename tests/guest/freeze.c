@@ -28,6 +28,7 @@
 #define TERM		7u
 #define STALL_MS	100u	/* the least that the kernel takes */
 #define FREEZE_MS	20000u
+#define WAITS_SEEN	20u	/* times, a millisecond apart */
 #define WRITERS		3u
 #define OBJECTS		500u	/* most of a writer */
 #define LENGTH		200000u	/* most */
@@ -356,10 +357,12 @@ static unsigned int waiting(pid_t pid)
 static bool waits(pid_t pid, unsigned int nr)
 {
 	uint64_t end = now_ms() + test_limit(FREEZE_MS);
+	unsigned int seen = 0;
 
-	while (waiting(pid) < nr && now_ms() < end)
-		usleep(1000);
-	return waiting(pid) >= nr;
+	/* A task sleeps like that for a moment in a page fault, too. */
+	for (; seen < WAITS_SEEN && now_ms() < end; usleep(1000))
+		seen = waiting(pid) >= nr ? seen + 1 : 0;
+	return seen == WAITS_SEEN;
 }
 
 /* A call that waits goes on after a thaw, and can be killed before. */
