@@ -95,7 +95,7 @@ for ((i = 0; i < losses; i++)); do
 	ok "loss $i: the log says how long it took" since 'tiered: active [0-9.]* s after'
 	grep 'tiered: active' "$log" | tail -1 | sed 's/^.*tiered/# tiered/'
 	ok "loss $i: objects were not read" \
-		[ "$(jq .recovery_read_bytes "/run/lsmem/$store.json")" -lt $((capacity * 2 / 5 << 20)) ]
+		[ "$(jq .recovery_read_bytes "/run/lsmem/$store.json")" -lt $(($(figure segments) * 8 * 2 / 5 << 20)) ]
 	scan "loss $i: a scan of a store that was just recovered"
 	reads "loss $i: reads of a store that was just recovered" 3 true
 	verify "loss $i: all that was acknowledged"

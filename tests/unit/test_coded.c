@@ -145,7 +145,7 @@ static uint64_t find(struct sim *sim, uint32_t shard)
 static void forge(struct sim *sim)
 {
 	uint64_t where = find(sim, sim->options.k);
-	static uint8_t blocks[4 * LSMEM_BLOCK];
+	static uint8_t blocks[4 * LSMEM_BLOCK] __attribute__((aligned(4096)));
 	struct lsmem_shard_table *table = (void *)blocks;
 	uint8_t block[LSMEM_BLOCK];
 	struct shard_geometry g;
