@@ -8,6 +8,7 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -455,10 +456,15 @@ TEST_F(durable, cleaning_what_is_damaged)
 	const struct lsmem_segment_stat *table;
 	uint64_t handles[9], full = 0, end = now_ms() + test_limit(20000);
 	int fd = self->follower.attach.fd;
+	cpu_set_t here;
 	uint32_t i;
 
 	ASSERT_NE(MAP_FAILED, cleaning);
 	ASSERT_TRUE(data && read);
+	/* Writers of another processor have another head: the objects would not fill a segment. */
+	CPU_ZERO(&here);
+	CPU_SET(sched_getcpu(), &here);
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(here), &here));
 	table = (const void *)((const char *)cleaning + cleaning->segments);
 	for (i = 0; i < 9; i++) {
 		content_fill(data, LSMEM_OBJECT_MAX, i, 0);
