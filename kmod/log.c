@@ -18,7 +18,8 @@
  * with nothing held.
  *
  * A segment ends where the next entry, a last commit record and the directory would not
- * fit what it has on backups (lsmem_segment_fits_into()).  The head then takes a spare, which is already listed in a durable digest (invariant 8).
+ * fit what it has on backups (lsmem_segment_fits_into()).  The head then takes a spare,
+ * which is already listed in a durable digest (invariant 8).
  *
  * Locks: head->lock, for reservation and commit; see store.h for the order.
  */
