@@ -57,9 +57,9 @@ RECIPES = {
     "debug": Recipe("x86_64", "6.1", ("guest", "debug"), patience=4.0),
     "kcsan": Recipe("x86_64", "6.1", ("guest", "kcsan"), variables=KCSAN, patience=2.0),
     "uml": Recipe("um", source.NEWEST, ("uml", "uml-guest", "uml-bench"),
-                  ("uml-crc", "uml-ipi", "uml-x86")),
+                  ("uml-crc", "uml-ipi", "uml-spin", "uml-x86")),
     "uml-rivals": Recipe("um", source.NEWEST, ("uml", "uml-bench", "uml-rivals"),
-                         ("uml-crc", "uml-ipi", "uml-x86", "null-blk-flush")),
+                         ("uml-crc", "uml-ipi", "uml-spin", "uml-x86", "null-blk-flush")),
     "uml-kasan": Recipe("um", source.NEWEST, ("uml", "uml-kasan"),
                         ("uml-crc", "uml-ipi", "uml-spin"), patience=4.0),
 }
