@@ -578,9 +578,12 @@ bool command_run(struct cached_connection *connection);
  * @handed: new connections, from the thread that accepts
  * @thread: id
  * @poll: epoll descriptor
- * @wake: eventfd: look at @handed, or stop
+ * @wake: eventfd: look at @handed and at the clock, or stop
+ * @timer: timerfd: a second has passed
  * @now: second of this pass
  * @tick: of this pass: second of a clock that is never set
+ * @timed: @timer expires each second
+ * @busy: there were commands since it expired
  * @changed: connections have changed items in this pass
  * @failed: a read of the command failed, so that its answer is not known
  */
@@ -596,8 +599,11 @@ struct cached_worker {
 	pthread_t thread;
 	int poll;
 	int wake;
+	int timer;
 	uint32_t now;
 	int64_t tick;
+	bool timed;
+	bool busy;
 	bool changed;
 	bool failed;
 };

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -125,6 +126,40 @@ static int64_t close_late(struct cached_worker *worker, struct cached_queue *que
 	return WAIT_SECONDS;
 }
 
+static void read_clocks(struct cached_worker *worker)
+{
+	worker->now = item_now();
+	worker->tick = now();
+}
+
+/* Has the timer expire each second, or not at all. */
+static bool set_timer(struct cached_worker *worker, time_t seconds)
+{
+	struct itimerspec time = { .it_interval.tv_sec = seconds, .it_value.tv_sec = seconds };
+
+	return !timerfd_settime(worker->timer, 0, &time, NULL);
+}
+
+/*
+ * The time of a pass.  Where a clock is a system call, two for each pass are as much as the rest of a short command, so
+ * a timer tells of each second while there are commands; a second without any ends that, so that nothing wakes a thread
+ * that has nothing to do.  @told: the clock may have been moved.
+ */
+static void keep_time(struct cached_worker *worker, bool expired, bool commands, bool told)
+{
+	uint64_t times;
+
+	if (expired && read(worker->timer, &times, sizeof(times)) < 0)
+		expired = false;
+	if (!worker->timed || expired || told)
+		read_clocks(worker);
+	if (!worker->timed && commands)
+		worker->timed = set_timer(worker, 1);
+	else if (expired && !worker->busy && !commands)
+		worker->timed = !set_timer(worker, 0);
+	worker->busy = commands || (worker->busy && !expired);
+}
+
 /* Return: milliseconds until there is something to do without an event, as epoll_wait() wants them. */
 static int close_all_late(struct cached_worker *worker)
 {
@@ -191,17 +226,21 @@ static void *serve(void *argument)
 	struct cached_worker *worker = argument;
 	struct cached_connection *connection;
 	struct epoll_event events[EVENTS];
+	bool expired, told;
 	int i, nr, wait_ms = -1;
 
 	while (!__atomic_load_n(&cached.stop, __ATOMIC_ACQUIRE)) {
 		nr = epoll_wait(worker->poll, events, EVENTS, wait_ms);
-		worker->now = item_now();
-		worker->tick = now();
+		for (expired = told = false, i = 0; i < nr; i++) {
+			expired |= events[i].data.ptr == &worker->timer;
+			told |= events[i].data.ptr == &worker->wake;
+		}
+		keep_time(worker, expired, worker->active || nr > expired + told, told);
 		for (i = 0; i < nr; i++) {
-			if (events[i].data.ptr)
-				look_at(&events[i]);
-			else
+			if (events[i].data.ptr == &worker->wake)
 				adopt(worker);
+			else if (events[i].data.ptr != &worker->timer)
+				look_at(&events[i]);
 		}
 		for (connection = worker->active; connection; connection = connection->next)
 			connection->more = command_run(connection);
@@ -221,14 +260,18 @@ static void *serve(void *argument)
  */
 int worker_start(struct cached_worker *worker)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
+	struct epoll_event wakes = { .events = EPOLLIN, .data.ptr = &worker->wake };
+	struct epoll_event times = { .events = EPOLLIN, .data.ptr = &worker->timer };
 
 	TAILQ_INIT(&worker->greeting);
 	TAILQ_INIT(&worker->served);
 	pthread_mutex_init(&worker->lock, NULL);
 	worker->poll = epoll_create1(EPOLL_CLOEXEC);
 	worker->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (worker->poll < 0 || worker->wake < 0 || epoll_ctl(worker->poll, EPOLL_CTL_ADD, worker->wake, &event))
+	worker->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (worker->poll < 0 || worker->wake < 0 || worker->timer < 0 ||
+	    epoll_ctl(worker->poll, EPOLL_CTL_ADD, worker->wake, &wakes) ||
+	    epoll_ctl(worker->poll, EPOLL_CTL_ADD, worker->timer, &times))
 		return -errno;
 	worker->batch = batch_new();
 	worker->large = malloc(CACHED_OBJECT_MAX + CACHED_OBJECT_MAX);
@@ -294,4 +337,5 @@ void worker_stop(struct cached_worker *worker)
 	free(worker->large);
 	close(worker->poll);
 	close(worker->wake);
+	close(worker->timer);
 }
