@@ -54,10 +54,16 @@ ok 'it is replaced: nothing is short' until_is 0 daemon segments_short
 # ---- A missing one -----------------------------------------------------------------------
 lose_memory
 uncut a
+# So slowly that the replicas of the missing one are not all made anew before it is there
+sed -i 's/^copy_rate = .*/copy_rate = 1M/' "$conf"
 ok 'one is missing: recovers' start missing
 verify 'one is missing: all there'
 cut_device a "$drive" 0
 ok 'it is there: is used' until_is used backup a state
+ok 'it is there: what it still had is kept' until_true 60 eval '[ "$(daemon replicas_kept)" -gt 0 ]'
+jq -c '{replicas_kept, replicas_copied, replicas_copied_bytes, segments}' "/run/lsmem/$store.json" | sed 's/^/# /'
+sed -i 's/^copy_rate = .*/copy_rate = 1G/' "$conf"
+kill -HUP "$daemon_pid"
 load 600
 ok 'it is there: nothing is short' until_is 0 daemon segments_short
 slay_load
