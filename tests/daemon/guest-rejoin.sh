@@ -26,6 +26,26 @@ ok 'it is fast again: nothing is short' until_is 0 daemon segments_short
 # All segments have two replicas on the other backups: this one gets new segments only.
 ok 'it is fast again: has segments' until_is true eval '[ "$(backup b "frames - .frames_free")" -gt 0 ] && echo true'
 
+# With the timeout that is the default no durable call ends before the backup is lost
+sed -i '/^timeout/d' "$conf"
+kill -HUP "$daemon_pid"
+kill -TERM "$load_pid"
+wait "$load_pid"
+load 600
+mark
+dmsetup suspend --noflush b
+ok 'the default timeout: lost' until_is lost backup b state
+ok 'the default timeout: says so' since '/dev/mapper/b: .* no answer for 10 s'
+dmsetup resume b
+kill -TERM "$load_pid"
+wait "$load_pid"
+sed 's/^/# /' "$scratch/load"
+ok 'the default timeout: no durable call timed out' grep -q ', 0 timed out, 0 errors' "$scratch/load"
+ok 'the default timeout: is used again' until_is used backup b state
+several 2 1 2 a b c
+kill -HUP "$daemon_pid"
+load 600
+
 # ---- No backup is slow: the daemon itself was ---------------------------------------------
 # Requests in flight complete long after the daemon's timeouts.
 mark
@@ -62,8 +82,6 @@ cut_device a "$drive" 0
 ok 'it is there: is used' until_is used backup a state
 ok 'it is there: what it still had is kept' until_true 60 eval '[ "$(daemon replicas_kept)" -gt 0 ]'
 jq -c '{replicas_kept, replicas_copied, replicas_copied_bytes, segments}' "/run/lsmem/$store.json" | sed 's/^/# /'
-sed -i 's/^copy_rate = .*/copy_rate = 1G/' "$conf"
-kill -HUP "$daemon_pid"
 load 600
 ok 'it is there: nothing is short' until_is 0 daemon segments_short
 slay_load
