@@ -359,6 +359,52 @@ TEST_F(tables, by_index)
 	EXPECT_EQ(EINVAL, errno);
 }
 
+/*
+ * A cursor of lsm_next() goes on in another process, which opens the store for itself: what is there all the time is
+ * listed once, whatever goes meanwhile.
+ */
+TEST_F(tables, cursor_elsewhere)
+{
+	enum { NR = 2000, FIRST = 700 };
+	struct lsm_listed *listed = mmap(NULL, NR * sizeof(*listed), PROT_READ | PROT_WRITE,
+					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t *handles = calloc(NR, sizeof(*handles)), cursor = 0, random = test_seed;
+	uint32_t i, j, times[NR] = { 0 };
+	int status;
+	pid_t pid;
+
+	ASSERT_TRUE(listed != MAP_FAILED && handles);
+	for (i = 0; i < NR; i++)
+		ASSERT_EQ(0, lsm_alloc(self->store.lsm, &i, sizeof(i), LSM_TABLE(i % 10 ? 3 : 4), &handles[i], NULL));
+	ASSERT_EQ(FIRST, lsm_next(self->store.lsm, 3, &cursor, listed, FIRST));
+	/* Others go meanwhile, before the cursor and behind it. */
+	for (i = 0; i < NR; i += 1 + random_below(&random, 20)) {
+		ASSERT_EQ(0, lsm_free(self->store.lsm, handles[i], 0, NULL));
+		handles[i] = 0;
+	}
+	pid = fork();
+	if (!pid) {
+		struct lsm_listed *to = listed + FIRST;
+		struct lsm *lsm;
+		ssize_t ret;
+
+		if (lsm_open(self->store.path, LSM_RDONLY, &lsm))
+			_exit(1);
+		while ((ret = lsm_next(lsm, 3, &cursor, to, 100)) > 0)
+			to += ret;
+		_exit(ret || lsm_next(lsm, 3, &cursor, to, 1) ? 2 : 0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	for (i = 0; i < NR; i++)
+		for (j = 0; listed[i].handle && j < NR; j++)
+			times[j] += handles[j] == listed[i].handle;
+	for (i = 0; i < NR; i++)
+		ASSERT_EQ(handles[i] && i % 10 ? 1 : 0, times[i]) TH_LOG("object %u", i);
+	munmap(listed, NR * sizeof(*listed));
+	free(handles);
+}
+
 TEST_F(tables, shared)
 {
 	struct lsmem_shared shared = { .size = sizeof(shared), .id = 9 }, again;
