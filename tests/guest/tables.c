@@ -886,6 +886,125 @@ TEST_F_TIMEOUT(tables, killed, 240)
 	munmap(journal, sizeof(*journal));
 }
 
+/* ---- One object for each key ---------------------------------------------------------------- */
+
+/* What the clients that make objects know of each other: the handles that they were told, and where they are. */
+struct makers {
+	_Atomic uint64_t handles[KEYS];
+	_Atomic uint32_t next;
+	_Atomic uint64_t turns;
+	_Atomic uint32_t again;
+};
+
+/* Has a child ended?  waitpid() still returns it. */
+static bool gone(pid_t pid)
+{
+	siginfo_t info = { 0 };
+
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid;
+}
+
+/* Returns as lsm_table_alloc(), -EUCLEAN: another object than before. */
+static int make(struct lsm_table *table, struct makers *makers, uint32_t number, uint32_t serial)
+{
+	uint8_t value[sizeof(struct value) + VALUE_MAX];
+	struct lsm_item item;
+	char key[KEY_ROOM];
+	int ret;
+
+	ret = lsm_table_alloc(table, key, key_of(number, key), value, value_of(number, serial, value), 0, &item);
+	if (ret >= 0 && makers->handles[number] && (!ret || makers->handles[number] != item.handle))
+		return -EUCLEAN;
+	if (ret >= 0)
+		makers->handles[number] = item.handle;
+	return ret;
+}
+
+static void maker(const char *path, struct makers *makers, uint32_t serial)
+{
+	uint32_t number = makers->next < 5 ? 0 : makers->next - 5;
+	struct lsm_table *table;
+	struct lsm *lsm;
+	int ret;
+
+	if (lsm_open(path, 0, &lsm) || lsm_table_open(lsm, TABLE, 0, &table))
+		_exit(1);
+	for (; number < KEYS; number++) {
+		ret = make(table, makers, number, serial);
+		if (ret < 0)
+			_exit(2);
+		makers->again += ret;
+		if (number >= makers->next)
+			makers->next = number + 1;
+		makers->turns++;
+	}
+	_exit(0);
+}
+
+/*
+ * Clients make an object for each key, and are killed; the next one begins some keys before.  Each key has one object, and
+ * a client that repeats what another had begun is told of that one; also when the index was made anew in between.
+ */
+TEST_F_TIMEOUT(tables, alloc_once, 240)
+{
+	struct makers *makers = mmap(NULL, sizeof(*makers), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const uint32_t wanted = test_scaled(60) < 10 ? 10 : (uint32_t)test_scaled(60);
+	uint64_t random = test_seed, turns, cursor = 0, objects = 0;
+	uint32_t clients, number, kills = 0;
+	struct lsm_listed listed[64];
+	struct lsm_item item;
+	ssize_t ret;
+	int status;
+	pid_t pid;
+
+	ASSERT_TRUE(makers != MAP_FAILED);
+	/* The last one makes all that are left. */
+	for (clients = 1; kills < wanted || makers->next < KEYS; clients++) {
+		for (number = 0; makers->next == KEYS && number < KEYS; number++) {
+			ASSERT_EQ(0, take(self->table, number, 0, NULL));
+			makers->handles[number] = 0;
+		}
+		if (makers->next == KEYS)
+			makers->next = 0;
+		turns = kills < wanted ? makers->turns + 5 + random_below(&random, 300) : UINT64_MAX;
+		pid = fork();
+		if (!pid)
+			maker(self->store.path, makers, clients);
+		ASSERT_GT(pid, 0);
+		while (makers->turns < turns && !gone(pid))
+			sched_yield();
+		kill(pid, SIGKILL);
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_TRUE(WIFSIGNALED(status) || !status) TH_LOG("exit code %d", WEXITSTATUS(status));
+		kills += WIFSIGNALED(status);
+	}
+	TH_LOG("%u clients, %u killed; %u objects found again", clients - 1, kills, makers->again);
+	EXPECT_LT(0, makers->again);
+	EXPECT_STREQ("", inexact(self->table)) {
+		TH_LOG("wrong: %s", inexact(self->table));
+	}
+	while ((ret = lsm_next(self->store.lsm, TABLE, &cursor, listed, 64)) > 0)
+		objects += (uint64_t)ret;
+	EXPECT_EQ(KEYS, objects);
+	lsm_table_close(self->table);
+	ASSERT_EQ(0, store_forget_index(&self->store, TABLE));
+	ASSERT_EQ(0, lsm_table_open(self->store.lsm, TABLE, 0, &self->table));
+	for (number = 0; number < KEYS; number++)
+		ASSERT_EQ(1, make(self->table, makers, number, 0));
+	/* Removed, it is made again. */
+	ASSERT_EQ(0, take(self->table, 0, 0, NULL));
+	EXPECT_EQ(0, lsm_table_alloc(self->table, "key 0 ", 6, "", 0, 0, &item));
+	EXPECT_NE(makers->handles[0], item.handle);
+	EXPECT_EQ(1, lsm_table_alloc(self->table, "key 0 ", 6, "other", 5, 0, NULL));
+	EXPECT_EQ(0, lsm_table_get(self->table, "key 0 ", 6, NULL, 0, &item));
+	EXPECT_EQ(0, item.length);
+	EXPECT_EQ(-EINVAL, lsm_table_alloc(self->table, "x", 1, "", 0, LSM_NEW, NULL));
+	EXPECT_EQ(-EINVAL, lsm_table_alloc(self->table, "", 0, "", 0, 0, NULL));
+	EXPECT_EQ(-EOPNOTSUPP, lsm_table_alloc(self->table, "x", 1, "", 0, LSM_DURABLE, NULL));
+	EXPECT_EQ(-ENOENT, lsm_table_get(self->table, "x", 1, NULL, 0, NULL));
+	munmap(makers, sizeof(*makers));
+}
+
 /* In the child of a fork the parent's table cannot be used, and the parent's lives on. */
 TEST_F(tables, forked)
 {
