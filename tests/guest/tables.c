@@ -835,6 +835,18 @@ static void child(const char *path, struct journal *journal, uint64_t seed)
 	}
 }
 
+/* Find the locks of all that have died, whose stripes are made anew.  Return: 0, or an error. */
+static int find_locks(struct lsm_table *table)
+{
+	uint32_t number;
+	int ret = -ENOENT;
+
+	/* So many keys that are not there that all stripes are locked. */
+	for (number = KEYS; number < KEYS + 20000 && ret == -ENOENT; number++)
+		ret = take(table, number, 0, NULL);
+	return ret == -ENOENT ? 0 : ret ?: -EUCLEAN;
+}
+
 TEST_F_TIMEOUT(tables, killed, 240)
 {
 	struct journal *journal = mmap(NULL, sizeof(*journal), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -861,8 +873,7 @@ TEST_F_TIMEOUT(tables, killed, 240)
 		ASSERT_TRUE(WIFSIGNALED(status));
 		/* What it has begun is there or not as soon as another client has found its locks. */
 		if (round % 2) {
-			for (number = KEYS; number < KEYS + 20000; number++)
-				ASSERT_EQ(-ENOENT, take(self->table, number, 0, NULL));
+			ASSERT_EQ(0, find_locks(self->table));
 		} else {
 			/* A client that gets the number of the dead one: that of the last such client is in use. */
 			ASSERT_EQ(0, lsm_table_open(self->store.lsm, TABLE, 0, &third));
@@ -1003,6 +1014,167 @@ TEST_F_TIMEOUT(tables, alloc_once, 240)
 	EXPECT_EQ(-EOPNOTSUPP, lsm_table_alloc(self->table, "x", 1, "", 0, LSM_DURABLE, NULL));
 	EXPECT_EQ(-ENOENT, lsm_table_get(self->table, "x", 1, NULL, 0, NULL));
 	munmap(makers, sizeof(*makers));
+}
+
+/* ---- A hundred clients ---------------------------------------------------------------------- */
+
+#define CLIENTS		100u
+#define COUNTERS	32u
+#define OWN		4u	/* keys of a client that come and go */
+
+/* A counter of all clients: how often each has raised it. */
+struct tally {
+	uint64_t all;
+	uint32_t by[CLIENTS];
+};
+
+/* What a client has done, of each counter, and what it was about to do. */
+struct client {
+	_Atomic uint32_t raised[COUNTERS];
+	_Atomic uint32_t own[OWN];	/* serial; 0: removed */
+	_Atomic uint32_t raising;	/* number of the counter + 1; 0: none */
+	_Atomic uint32_t changing;	/* number of its own key + 1 */
+	_Atomic uint32_t serial;	/* that it is to have */
+	_Atomic uint64_t turns;
+};
+
+/* Others raise it between the get and the put, also with one processor. */
+static int raise_tally(struct lsm_table *table, uint32_t counter, uint32_t client, uint64_t *random)
+{
+	struct lsm_item item;
+	struct tally tally;
+	ssize_t ret;
+
+	do {
+		ret = lsm_table_get(table, &counter, sizeof(counter), &tally, sizeof(tally), &item);
+		if (ret != sizeof(tally))
+			return ret < 0 ? (int)ret : -EUCLEAN;
+		tally.all++;
+		tally.by[client]++;
+		if (!random_below(random, 4))
+			sched_yield();
+		ret = lsm_table_put(table, &counter, sizeof(counter), &tally, sizeof(tally), LSM_EXPECT, &item.version);
+	} while (ret == -EILSEQ);
+	return (int)ret;
+}
+
+/* One of @turns, or until it is killed. */
+static void client_main(const char *path, struct client *client, uint32_t nr, uint64_t turns)
+{
+	uint64_t random = test_seed + nr;
+	struct lsm_table *table, *counters;
+	uint32_t which, serial;
+	struct lsm *lsm;
+
+	if (lsm_open(path, 0, &lsm) || lsm_table_open(lsm, TABLE, 0, &table) ||
+	    lsm_table_open(lsm, TABLE + 1, 0, &counters))
+		_exit(1);
+	for (; client->turns < turns; client->turns++) {
+		which = random_below(&random, COUNTERS);
+		client->raising = which + 1;
+		if (raise_tally(counters, which, nr, &random))
+			_exit(2);
+		client->raised[which]++;
+		client->raising = 0;
+		which = random_below(&random, OWN);
+		serial = client->own[which] ? 0 : (uint32_t)client->turns + 1;
+		client->serial = serial;
+		client->changing = which + 1;
+		if (serial ? put(table, nr * OWN + which, serial, LSM_NEW, NULL) : take(table, nr * OWN + which, 0, NULL))
+			_exit(3);
+		client->own[which] = serial;
+		client->changing = 0;
+	}
+	_exit(0);
+}
+
+/* What of a client is not as it says?  "": nothing. */
+static const char *client_wrong(struct lsm_table *table, const struct tally *tallies, const struct client *client,
+				uint32_t nr)
+{
+	uint32_t i, raised;
+	int64_t got;
+
+	for (i = 0; i < COUNTERS; i++) {
+		raised = client->raised[i];
+		if (tallies[i].by[nr] != raised && (client->raising != i + 1 || tallies[i].by[nr] != raised + 1))
+			return "a counter";
+	}
+	for (i = 0; i < OWN; i++) {
+		got = get(table, nr * OWN + i, NULL);
+		if (got != client->own[i] && (client->changing != i + 1 || got != client->serial))
+			return "a key of its own";
+	}
+	return "";
+}
+
+/*
+ * A hundred processes, each with the store and two tables open, raise the same counters and have keys of their own come
+ * and go.  Half of them are killed at random times.  No raise is lost or made twice, and the indices are exact.
+ */
+TEST_F_TIMEOUT(tables, hundred, 300)
+{
+	const uint32_t nr = test_scaled(CLIENTS) < 20 ? 20 : test_scaled(CLIENTS) < CLIENTS ? (uint32_t)test_scaled(CLIENTS) :
+			    CLIENTS;
+	struct client *clients = mmap(NULL, CLIENTS * sizeof(*clients), PROT_READ | PROT_WRITE,
+				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t turns = test_scaled(200), random = test_seed, sum, cursor = 0;
+	struct tally tallies[COUNTERS] = { 0 };
+	struct lsm_table *counters;
+	struct lsm_table_stat stat;
+	uint32_t i, j, killed = 0;
+	struct lsm_item item;
+	pid_t pids[CLIENTS];
+	char key[KEY_ROOM];
+	size_t length;
+	int status;
+
+	ASSERT_TRUE(clients != MAP_FAILED);
+	turns = turns < 20 ? 20 : turns;
+	ASSERT_EQ(0, lsm_table_open(self->store.lsm, TABLE + 1, 0, &counters));
+	for (i = 0; i < COUNTERS; i++)
+		ASSERT_EQ(0, lsm_table_put(counters, &i, sizeof(i), &tallies[i], sizeof(*tallies), LSM_NEW, NULL));
+	for (i = 0; i < nr; i++) {
+		/* Those that are killed have no end. */
+		pids[i] = fork();
+		if (!pids[i])
+			client_main(self->store.path, &clients[i], i, i % 2 ? UINT64_MAX : turns);
+		ASSERT_GT(pids[i], 0);
+	}
+	for (i = 1; i < nr; i += 2) {
+		uint64_t until = 1 + random_below(&random, (uint32_t)turns);
+
+		while (clients[i].turns < until && !gone(pids[i]))
+			sched_yield();
+		kill(pids[i], SIGKILL);
+	}
+	for (i = 0; i < nr; i++) {
+		ASSERT_EQ(pids[i], waitpid(pids[i], &status, 0));
+		killed += WIFSIGNALED(status);
+		EXPECT_TRUE(WIFSIGNALED(status) ? i % 2 : !status) TH_LOG("client %u: status %x", i, status);
+	}
+	EXPECT_EQ(nr / 2, killed);
+	for (i = 0; i < COUNTERS; i++) {
+		ASSERT_EQ(sizeof(*tallies), lsm_table_get(counters, &i, sizeof(i), &tallies[i], sizeof(*tallies), NULL));
+		for (j = 0, sum = 0; j < CLIENTS; j++)
+			sum += tallies[i].by[j];
+		EXPECT_EQ(tallies[i].all, sum);
+	}
+	for (i = 0; i < nr; i++)
+		EXPECT_STREQ("", client_wrong(self->table, tallies, &clients[i], i)) TH_LOG("client %u", i);
+	/* What they had begun is there or not as soon as another client has found their locks. */
+	ASSERT_EQ(0, find_locks(self->table));
+	/* Both ways: of the counters each is there once, and no more. */
+	EXPECT_STREQ("", inexact(self->table)) {
+		TH_LOG("wrong: %s", inexact(self->table));
+	}
+	for (i = 0; (length = sizeof(key)), lsm_table_next(counters, &cursor, key, &length, NULL, 0, &item) > 0; i++)
+		EXPECT_EQ(sizeof(i), length);
+	EXPECT_EQ(COUNTERS, i);
+	ASSERT_EQ(0, lsm_table_stat(counters, &stat));
+	EXPECT_EQ(COUNTERS, stat.items);
+	lsm_table_close(counters);
+	munmap(clients, CLIENTS * sizeof(*clients));
 }
 
 /* In the child of a fork the parent's table cannot be used, and the parent's lives on. */
