@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -138,6 +139,7 @@ static void process_init(struct process *process, bool root)
 	process->block[1] = open_store(STORE_BLOCK, O_RDWR | O_DIRECT);
 	process->control = open("/dev/lsmem-control", O_RDWR);
 	process->null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	process->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	for (store = 0; store < FD_SLOTS + RANGE_SLOTS; store++)
 		atomic_store(&process->fds[store].fd, -1);
 }

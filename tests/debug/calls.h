@@ -205,6 +205,7 @@ struct fd_slot {
  * @block: STORE_BLOCK through the page cache, and with O_DIRECT; never closed
  * @control: /dev/lsmem-control; never closed
  * @null: /dev/null; never closed
+ * @eventfd: never closed
  * @fds: descriptors that calls open and close
  * @callers: its threads
  */
@@ -214,6 +215,7 @@ struct process {
 	int block[2];
 	int control;
 	int null;
+	int eventfd;
 	struct fd_slot fds[FD_SLOTS + RANGE_SLOTS];
 	struct caller *callers;
 };
@@ -296,6 +298,7 @@ enum field_kind {
 	FIELD_HANDLES,	/* handles_max of a store */
 	FIELD_CAPACITY,	/* of a store */
 	FIELD_UUID,
+	FIELD_EVENTFD,	/* a descriptor of an eventfd */
 };
 
 struct field {

@@ -269,6 +269,18 @@ static const struct field watch_fields[] = {
 	FIELD(lsmem_watch, fd, ZERO),
 };
 
+/* The eventfd has further signals for as long as the watch is kept. */
+static const struct field watch_eventfd_fields[] = {
+	FIELD(lsmem_watch, size, SIZE),
+	FIELD(lsmem_watch, flags, NUMBER, .low = LSMEM_WATCH_EVENTFD | LSMEM_WATCH_NONBLOCK,
+	      .high = LSMEM_WATCH_EVENTFD | LSMEM_WATCH_NONBLOCK, .error = EINVAL),
+	FIELD(lsmem_watch, table, NUMBER, .high = 3),
+	FIELD(lsmem_watch, entries, CONST, .low = 8),
+	FIELD(lsmem_watch, cursor, ANY),
+	FIELD(lsmem_watch, eventfd, EVENTFD),
+	FIELD(lsmem_watch, fd, ZERO),
+};
+
 static void watch_done(struct making *m, const uint8_t *bytes, long ret)
 {
 	struct lsmem_watch watch;
@@ -466,6 +478,8 @@ const struct description descriptions[] = {
 	IOCTL("SNAPSHOT done", SNAPSHOT, 15, 12, LSMEM_IOC_SNAPSHOT_DONE, lsmem_snapshot_done,
 	      snapshot_done_fields),
 	IOCTL("WATCH", OBJECT, 10, 8, LSMEM_IOC_WATCH, lsmem_watch, watch_fields, .done = watch_done),
+	IOCTL("WATCH eventfd", OBJECT, 10, 8, LSMEM_IOC_WATCH, lsmem_watch, watch_eventfd_fields,
+	      .done = watch_done),
 	CALL("watch", WATCH, 30, 20, run_watch),
 	CALL("SNAPSHOT read", SNAPSHOT, 15, 12, run_through, .request = LSMEM_IOC_SNAPSHOT_READ),
 	CALL("range forge", OBJECT, 4, 3, run_range_forge),

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -621,6 +622,37 @@ static uint64_t make_data(struct making *m, const struct field *f, const struct 
 	return (uintptr_t)at;
 }
 
+/* One in four is closed by later calls, maybe while what it was given to has it. */
+static uint64_t make_eventfd(struct making *m, const struct gene *gene)
+{
+	struct process *process = m->me->process;
+	int fd;
+
+	switch (how_of(gene)) {
+	case VALID:
+		if (gene->small % 4)
+			return (uint32_t)process->eventfd;
+		fd = eventfd(gene->small % 8, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (fd < 0)
+			is_wrong(m, 0);
+		else
+			keep_fd(process, fd, FD_OTHER, -1);
+		return (uint32_t)fd;
+	case STALE:
+		is_wrong(m, 0);
+		return (uint32_t)atomic_load(&process->fds[gene->bits % (FD_SLOTS + RANGE_SLOTS)].fd);
+	case FOREIGN:	/* other stores may be inactive, which is told first */
+		is_wrong(m, m->store == STORE_WORK ? EINVAL : 0);
+		return (uint32_t)(gene->bits % 2 ? process->null : process->pinned[STORE_WORK][O_RDWR]);
+	case NONE:
+		is_wrong(m, m->store == STORE_WORK ? EBADF : 0);
+		return (uint32_t)-1;
+	default:
+		is_wrong(m, 0);
+		return gene->bits % 2 ? gene->bits : gene->bits % 256;
+	}
+}
+
 static uint64_t make_field(struct making *m, const struct field *f, const struct gene *gene)
 {
 	switch ((enum field_kind)f->kind) {
@@ -672,6 +704,8 @@ static uint64_t make_field(struct making *m, const struct field *f, const struct
 		return how_of(gene) == VALID ? 0 : 1ull << 31 | (uint64_t)gene->bits << 32;
 	case FIELD_CAPACITY:
 		return make_capacity(m, gene);
+	case FIELD_EVENTFD:
+		return make_eventfd(m, gene);
 	default:
 		return 0;
 	}

@@ -721,6 +721,75 @@ TEST_F_TIMEOUT(object, read, SECONDS)
 	JUDGE_ALL(1);
 }
 
+/* As read, of the object that an index has: after an error the operation still names the index. */
+TEST_F_TIMEOUT(object, by_index_read, SECONDS)
+{
+	uint64_t index = lsmem_handle_index(self->handle);
+	struct failing last = { 0 };
+
+	FOR_EACH_FAILURE(f) {
+		uint8_t *fresh = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		struct lsmem_op op = op_of(LSMEM_OP_READ, index, fresh, LENGTH);
+		uint64_t serial;
+		int ret;
+
+		ASSERT_NE(MAP_FAILED, fresh);
+		op.flags = LSMEM_OPF_INDEX;
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_READ, &op);
+		JUDGE(f, ret);
+		EXPECT_EQ(ret ? index : self->handle, op.handle);
+		if (ret)
+			EXPECT_EQ(0, call(self->store.fd, LSMEM_IOC_READ, &op));
+		EXPECT_EQ(self->handle, op.handle);
+		EXPECT_EQ(LENGTH, op.length);
+		EXPECT_TRUE(content_right(fresh, LENGTH, 1, &serial));
+		munmap(fresh, LENGTH);
+	}
+	JUDGE_ALL(1);
+}
+
+/* A reserved index has the whole object or none, and after an error it can be given one. */
+TEST_F_TIMEOUT(object, by_index_alloc, SECONDS)
+{
+	uint64_t index = stat_of(&self->store).handles_max + LSMEM_RESERVED_ROOTS;
+	struct failing last = { 0 };
+
+	FOR_EACH_FAILURE(f) {
+		struct lsmem_stat before = stat_of(&self->store), after;
+		struct lsmem_op op = op_of(LSMEM_OP_ALLOC, index, self->bytes, LENGTH);
+		struct lsmem_op found = op_of(LSMEM_OP_READ, index, NULL, 0);
+		int ret, there;
+
+		op.flags = self->durable | LSMEM_OPF_INDEX;
+		found.flags = LSMEM_OPF_INDEX;
+		content_fill(self->bytes, LENGTH, 7, f.nth);
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_ALLOC, &op);
+		JUDGE(f, ret);
+		there = call(self->store.fd, LSMEM_IOC_READ, &found);
+		after = stat_of(&self->store);
+		if (there) {
+			EXPECT_EQ(-ENOENT, there);
+			EXPECT_NE(0, ret);
+			EXPECT_EQ(before.handles_used, after.handles_used);
+			EXPECT_EQ(before.live_bytes, after.live_bytes);
+			EXPECT_EQ(index, op.handle);
+			EXPECT_EQ(0, call(self->store.fd, LSMEM_IOC_ALLOC, &op));
+			found.handle = op.handle;
+		} else {
+			EXPECT_TRUE(!ret || ret == -EFAULT);
+			EXPECT_EQ(before.handles_used + 1, after.handles_used);
+			EXPECT_EQ(before.live_bytes + lsmem_entry_size(LENGTH), after.live_bytes);
+			EXPECT_EQ(ret ? index : found.handle, op.handle);
+		}
+		EXPECT_EQ(index, lsmem_handle_index(found.handle));
+		EXPECT_EQ(f.nth, serial_of(&self->store, found.handle, 7));
+		op = op_of(LSMEM_OP_FREE, found.handle, NULL, 0);
+		ASSERT_EQ(0, call(self->store.fd, LSMEM_IOC_FREE, &op));
+	}
+	JUDGE_ALL(1);
+}
+
 TEST_F_TIMEOUT(object, replace, SECONDS)
 {
 	struct failing last = { 0 };

@@ -269,6 +269,55 @@ TEST_F_TIMEOUT(cold, vector, SECONDS)
 	JUDGE_ALL(1);
 }
 
+/* A group whose objects are fetched first is made or not, as a whole; what it checks stays as it is. */
+TEST_F_TIMEOUT(cold, group, SECONDS)
+{
+	struct failing last = { 0 };
+	static uint8_t bytes[2][LENGTH];
+
+	FOR_EACH_FAILURE(f) {
+		struct lsmem_op ops[4];
+		struct lsmem_vector vector = {
+			.size = sizeof(vector),
+			.flags = LSMEM_OPF_ATOMIC,
+			.ops = (uintptr_t)ops,
+			.nr = 4,
+			.stride = sizeof(ops[0]),
+		};
+		uint64_t used = (uint64_t)store_attribute(&self->store, "handles_used");
+		long long live = store_attribute(&self->store, "live_bytes");
+		uint32_t index = self->next;
+		uint64_t serial;
+		bool replaced, freed;
+		int ret;
+
+		self->next += 3;
+		ASSERT_GE(OBJECTS, index + 2);
+		content_fill(bytes[0], LENGTH, index, f.nth);
+		content_fill(bytes[1], LENGTH, 1, 0);
+		ops[0] = op_of(LSMEM_OP_REPLACE, lsmem_handle_make(index, 1), bytes[0], LENGTH);
+		ops[1] = op_of(LSMEM_OP_FREE, lsmem_handle_make(index + 1, 1), NULL, 0);
+		ops[2] = op_of(LSMEM_OP_ALLOC, 0, bytes[1], LENGTH);
+		ops[3] = op_of(LSMEM_OP_CHECK, lsmem_handle_make(index + 2, 1), NULL, 0);
+		ops[3].flags = LSMEM_OPF_EXPECT;
+		ops[3].version = 1;
+		ret = call_failing(self->through, self->store.fd, &f, LSMEM_IOC_VECTOR, &vector);
+		JUDGE(f, ret);
+		serial = serial_of(&self->store, index);
+		replaced = serial == f.nth;
+		ASSERT_TRUE(replaced || !serial);
+		freed = serial_of(&self->store, index + 1) == ~0ull;
+		EXPECT_EQ(replaced, freed);
+		/* One object is freed, which leaves a tombstone, and one of its length made; or neither. */
+		EXPECT_EQ(used, store_attribute(&self->store, "handles_used"));
+		EXPECT_EQ(live + (freed ? lsmem_entry_size(0) : 0), store_attribute(&self->store, "live_bytes"));
+		/* The copy of the results may have failed. */
+		EXPECT_TRUE(ret ? !replaced || ret == -EFAULT : replaced) TH_LOG("failure %u: %d", f.nth, ret);
+		EXPECT_EQ(0, serial_of(&self->store, index + 2));
+	}
+	JUDGE_ALL(1);
+}
+
 /* ---- The daemon --------------------------------------------------------- */
 
 /* Have an object asked for: no daemon answers, so the wait is over soon, and the request stays. */

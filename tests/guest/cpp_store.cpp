@@ -366,6 +366,8 @@ static void test_tables(lsmem::store &store)
 	tap_ok(error.code().value() == EILSEQ && error.version == version, "another version");
 	tap_is(thrown([&] { table.put("none", "x", lsmem::old_key); }), ENOENT, "no such key");
 	tap_ok(!table.get("none") && !table.remove("none"), "to be got, to be removed");
+	tap_ok(table.alloc("17", "x") == table.alloc("17", "y") && table.get<std::string>("17")->value == "x",
+	       "one object for a key");
 	table.put("empty", "");
 	tap_ok(lsmem::table(store, 9, LSM_RDONLY).get("empty")->value.empty(), "an empty value, for a reader");
 	uint64_t evicted = 0;

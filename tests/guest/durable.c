@@ -165,6 +165,31 @@ TEST_F_TIMEOUT(durable, vector_timeout, SECONDS)
 	follower_sleep(&self->follower, false);
 }
 
+/*
+ * lsm_table_alloc() with LSM_DURABLE does not tell of an object that a crash could still undo: one that another client
+ * has made, which had no time to wait for it.
+ */
+TEST_F_TIMEOUT(durable, alloc_once, SECONDS)
+{
+	struct lsm_table *table;
+	struct lsm_item item;
+
+	ASSERT_EQ(0, lsm_table_open(self->store.lsm, 7, 0, &table));
+	ASSERT_EQ(0, lsm_table_alloc(table, "before", 6, "x", 1, LSM_DURABLE, &item));
+	EXPECT_EQ(item.version, self->follower.keys[lsmem_handle_index(item.handle)].version);
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/flush_ms", 100));
+	follower_sleep(&self->follower, true);
+	ASSERT_EQ(0, lsm_table_alloc(table, "key", 3, "x", 1, 0, NULL));
+	EXPECT_EQ(-EEXIST, lsm_table_put(table, "key", 3, "x", 1, LSM_NEW | LSM_DURABLE, NULL));
+	EXPECT_EQ(-ETIMEDOUT, lsm_table_alloc(table, "key", 3, "y", 1, LSM_DURABLE, &item));
+	EXPECT_EQ(0, self->follower.keys[lsmem_handle_index(item.handle)].version);
+	follower_sleep(&self->follower, false);
+	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/flush_ms", test_limit(20000)));
+	EXPECT_EQ(1, lsm_table_alloc(table, "key", 3, "y", 1, LSM_DURABLE, &item));
+	EXPECT_EQ(item.version, self->follower.keys[lsmem_handle_index(item.handle)].version);
+	lsm_table_close(table);
+}
+
 struct shrink {
 	const struct store *store;
 	uint64_t handle;

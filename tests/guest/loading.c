@@ -129,7 +129,8 @@ FIXTURE_SETUP(loading)
 	ASSERT_EQ(0, attach(self));
 }
 
-FIXTURE_TEARDOWN(loading)
+/* Detach the daemon, and destroy the store. */
+static int lose(struct _test_data_loading *self)
 {
 	struct lsmem_destroy destroy = { .size = sizeof(destroy), .flags = LSMEM_DESTROY_FORCE };
 	unsigned int tries;
@@ -143,13 +144,18 @@ FIXTURE_TEARDOWN(loading)
 		close(self->follower.attach.fd);
 	}
 	close(self->store.fd);
-	free(self->blob);
 	memcpy(destroy.name, self->store.name, sizeof(destroy.name));
 	/* udev may have the disk open for a moment. */
 	for (tries = 0; (ret = control_call(LSMEM_CTL_DESTROY, &destroy)) == -EBUSY && tries < 1000;
 	     tries++)
 		usleep(10000);
-	EXPECT_EQ(0, ret);
+	return ret;
+}
+
+FIXTURE_TEARDOWN(loading)
+{
+	EXPECT_EQ(0, lose(self));
+	free(self->blob);
 }
 
 /* Load the blob in pieces of random length, each of whole entries. */
@@ -249,6 +255,54 @@ TEST_F_TIMEOUT(loading, everything_comes_back, SECONDS)
 	}
 	EXPECT_EQ(-EMFILE, lsm_alloc(self->store.lsm, data, 16, 0, &handle, NULL));
 	free(data);
+}
+
+/* Recover the store from one segment of @nr objects, and open it. */
+static int recover(struct _test_data_loading *self, uint64_t nr)
+{
+	struct lsmem_activate activate = activation(FIRST + 1);
+	uint64_t i;
+	int ret;
+
+	for (i = 0; i < nr; i++)
+		add(self, FIRST, i * 3, 16 + (uint32_t)i % 100, LSMEM_TYPE_OBJECT, 1000 + i);
+	ret = load(self, FIRST, self->blob, self->length);
+	ret = ret ?: follower_activate(&self->follower, &activate);
+	return ret ?: lsm_open(self->store.path, 0, &self->store.lsm);
+}
+
+/* Lists from @cursor on up to @nr objects, and counts each of them; @cursor: where to go on.  Return: objects. */
+static uint64_t list(const struct _test_data_loading *self, uint64_t *cursor, uint64_t nr, uint8_t *times)
+{
+	struct lsm_listed listed[64];
+	uint64_t all = 0;
+	ssize_t ret, i;
+
+	while (all < nr && (ret = lsm_next(self->store.lsm, -1, cursor, listed, nr - all < 64 ? nr - all : 64)) > 0)
+		for (i = 0; i < ret; i++, all++)
+			times[lsmem_handle_index(listed[i].handle)]++;
+	return all;
+}
+
+/* A cursor of lsm_next() goes on after a crash: in a store that was recovered each object that was there is listed once. */
+TEST_F_TIMEOUT(loading, cursor_after_a_crash, SECONDS)
+{
+	enum { NR = 5000, BEFORE = 2000 };
+	uint8_t *times = calloc(1, HANDLES);
+	uint64_t cursor = 0, i;
+
+	ASSERT_NE(NULL, times);
+	ASSERT_EQ(0, recover(self, NR));
+	ASSERT_EQ(BEFORE, list(self, &cursor, BEFORE, times));
+	/* The memory is lost, and another store gets what was on the backups. */
+	ASSERT_EQ(0, lose(self));
+	ASSERT_EQ(0, store_create(&self->store, STORE_BYTES, HANDLES, LSMEM_STORE_DURABLE));
+	ASSERT_EQ(0, attach(self));
+	ASSERT_EQ(0, recover(self, NR));
+	ASSERT_EQ(NR - BEFORE, list(self, &cursor, HANDLES, times));
+	for (i = 0; i < HANDLES; i++)
+		ASSERT_EQ(wanted(self, i) ? 1 : 0, times[i]) TH_LOG("index %llu", (unsigned long long)i);
+	free(times);
 }
 
 /*

@@ -149,6 +149,9 @@ def test_table(tap: Tap, store: lsmem.Store) -> None:
     version = table.put("b", bytearray(b"second"), new=True)
     tap.same("table: values", (table["a"], table.get(b"b"), table.get("c"), table.get("c", b"?")), (b"1", b"second", None, b"?"))
     tap.check("table: a key that is there", bool(fails(lambda: table.put("a", b"x", new=True), errno.EEXIST)))
+    handle = table.alloc("17", b"x")
+    tap.check("table: one object for a key", table.alloc("17", b"y") == handle and table.get("17") == b"x")
+    del table["17"]
     tap.check("table: a key that is not", bool(fails(lambda: table.put("c", b"x", old=True), errno.ENOENT)))
     error = fails(lambda: table.put("b", b"x", expect=version - 1), errno.EILSEQ)
     tap.check("table: another version", bool(error and error.version == version))

@@ -359,6 +359,52 @@ TEST_F(tables, by_index)
 	EXPECT_EQ(EINVAL, errno);
 }
 
+/*
+ * A cursor of lsm_next() goes on in another process, which opens the store for itself: what is there all the time is
+ * listed once, whatever goes meanwhile.
+ */
+TEST_F(tables, cursor_elsewhere)
+{
+	enum { NR = 2000, FIRST = 700 };
+	struct lsm_listed *listed = mmap(NULL, NR * sizeof(*listed), PROT_READ | PROT_WRITE,
+					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t *handles = calloc(NR, sizeof(*handles)), cursor = 0, random = test_seed;
+	uint32_t i, j, times[NR] = { 0 };
+	int status;
+	pid_t pid;
+
+	ASSERT_TRUE(listed != MAP_FAILED && handles);
+	for (i = 0; i < NR; i++)
+		ASSERT_EQ(0, lsm_alloc(self->store.lsm, &i, sizeof(i), LSM_TABLE(i % 10 ? 3 : 4), &handles[i], NULL));
+	ASSERT_EQ(FIRST, lsm_next(self->store.lsm, 3, &cursor, listed, FIRST));
+	/* Others go meanwhile, before the cursor and behind it. */
+	for (i = 0; i < NR; i += 1 + random_below(&random, 20)) {
+		ASSERT_EQ(0, lsm_free(self->store.lsm, handles[i], 0, NULL));
+		handles[i] = 0;
+	}
+	pid = fork();
+	if (!pid) {
+		struct lsm_listed *to = listed + FIRST;
+		struct lsm *lsm;
+		ssize_t ret;
+
+		if (lsm_open(self->store.path, LSM_RDONLY, &lsm))
+			_exit(1);
+		while ((ret = lsm_next(lsm, 3, &cursor, to, 100)) > 0)
+			to += ret;
+		_exit(ret || lsm_next(lsm, 3, &cursor, to, 1) ? 2 : 0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	for (i = 0; i < NR; i++)
+		for (j = 0; listed[i].handle && j < NR; j++)
+			times[j] += handles[j] == listed[i].handle;
+	for (i = 0; i < NR; i++)
+		ASSERT_EQ(handles[i] && i % 10 ? 1 : 0, times[i]) TH_LOG("object %u", i);
+	munmap(listed, NR * sizeof(*listed));
+	free(handles);
+}
+
 TEST_F(tables, shared)
 {
 	struct lsmem_shared shared = { .size = sizeof(shared), .id = 9 }, again;
@@ -789,6 +835,18 @@ static void child(const char *path, struct journal *journal, uint64_t seed)
 	}
 }
 
+/* Find the locks of all that have died, whose stripes are made anew.  Return: 0, or an error. */
+static int find_locks(struct lsm_table *table)
+{
+	uint32_t number;
+	int ret = -ENOENT;
+
+	/* So many keys that are not there that all stripes are locked. */
+	for (number = KEYS; number < KEYS + 20000 && ret == -ENOENT; number++)
+		ret = take(table, number, 0, NULL);
+	return ret == -ENOENT ? 0 : ret ?: -EUCLEAN;
+}
+
 TEST_F_TIMEOUT(tables, killed, 240)
 {
 	struct journal *journal = mmap(NULL, sizeof(*journal), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -815,8 +873,7 @@ TEST_F_TIMEOUT(tables, killed, 240)
 		ASSERT_TRUE(WIFSIGNALED(status));
 		/* What it has begun is there or not as soon as another client has found its locks. */
 		if (round % 2) {
-			for (number = KEYS; number < KEYS + 20000; number++)
-				ASSERT_EQ(-ENOENT, take(self->table, number, 0, NULL));
+			ASSERT_EQ(0, find_locks(self->table));
 		} else {
 			/* A client that gets the number of the dead one: that of the last such client is in use. */
 			ASSERT_EQ(0, lsm_table_open(self->store.lsm, TABLE, 0, &third));
@@ -838,6 +895,286 @@ TEST_F_TIMEOUT(tables, killed, 240)
 	EXPECT_EQ(0, lost);
 	lsm_table_close(second);
 	munmap(journal, sizeof(*journal));
+}
+
+/* ---- One object for each key ---------------------------------------------------------------- */
+
+/* What the clients that make objects know of each other: the handles that they were told, and where they are. */
+struct makers {
+	_Atomic uint64_t handles[KEYS];
+	_Atomic uint32_t next;
+	_Atomic uint64_t turns;
+	_Atomic uint32_t again;
+};
+
+/* Has a child ended?  waitpid() still returns it. */
+static bool gone(pid_t pid)
+{
+	siginfo_t info = { 0 };
+
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid;
+}
+
+/* Returns as lsm_table_alloc(), -EUCLEAN: another object than before. */
+static int make(struct lsm_table *table, struct makers *makers, uint32_t number, uint32_t serial)
+{
+	uint8_t value[sizeof(struct value) + VALUE_MAX];
+	struct lsm_item item;
+	char key[KEY_ROOM];
+	int ret;
+
+	ret = lsm_table_alloc(table, key, key_of(number, key), value, value_of(number, serial, value), 0, &item);
+	if (ret >= 0 && makers->handles[number] && (!ret || makers->handles[number] != item.handle))
+		return -EUCLEAN;
+	if (ret >= 0)
+		makers->handles[number] = item.handle;
+	return ret;
+}
+
+static void maker(const char *path, struct makers *makers, uint32_t serial)
+{
+	uint32_t number = makers->next < 5 ? 0 : makers->next - 5;
+	struct lsm_table *table;
+	struct lsm *lsm;
+	int ret;
+
+	if (lsm_open(path, 0, &lsm) || lsm_table_open(lsm, TABLE, 0, &table))
+		_exit(1);
+	for (; number < KEYS; number++) {
+		ret = make(table, makers, number, serial);
+		if (ret < 0)
+			_exit(2);
+		makers->again += ret;
+		if (number >= makers->next)
+			makers->next = number + 1;
+		makers->turns++;
+	}
+	_exit(0);
+}
+
+/*
+ * Clients make an object for each key, and are killed; the next one begins some keys before.  Each key has one object, and
+ * a client that repeats what another had begun is told of that one; also when the index was made anew in between.
+ */
+TEST_F_TIMEOUT(tables, alloc_once, 240)
+{
+	struct makers *makers = mmap(NULL, sizeof(*makers), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const uint32_t wanted = test_scaled(60) < 10 ? 10 : (uint32_t)test_scaled(60);
+	uint64_t random = test_seed, turns, cursor = 0, objects = 0;
+	uint32_t clients, number, kills = 0;
+	struct lsm_listed listed[64];
+	struct lsm_item item;
+	ssize_t ret;
+	int status;
+	pid_t pid;
+
+	ASSERT_TRUE(makers != MAP_FAILED);
+	/* The last one makes all that are left. */
+	for (clients = 1; kills < wanted || makers->next < KEYS; clients++) {
+		for (number = 0; makers->next == KEYS && number < KEYS; number++) {
+			ASSERT_EQ(0, take(self->table, number, 0, NULL));
+			makers->handles[number] = 0;
+		}
+		if (makers->next == KEYS)
+			makers->next = 0;
+		turns = kills < wanted ? makers->turns + 5 + random_below(&random, 300) : UINT64_MAX;
+		pid = fork();
+		if (!pid)
+			maker(self->store.path, makers, clients);
+		ASSERT_GT(pid, 0);
+		while (makers->turns < turns && !gone(pid))
+			sched_yield();
+		kill(pid, SIGKILL);
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_TRUE(WIFSIGNALED(status) || !status) TH_LOG("exit code %d", WEXITSTATUS(status));
+		kills += WIFSIGNALED(status);
+	}
+	TH_LOG("%u clients, %u killed; %u objects found again", clients - 1, kills, makers->again);
+	EXPECT_LT(0, makers->again);
+	EXPECT_STREQ("", inexact(self->table)) {
+		TH_LOG("wrong: %s", inexact(self->table));
+	}
+	while ((ret = lsm_next(self->store.lsm, TABLE, &cursor, listed, 64)) > 0)
+		objects += (uint64_t)ret;
+	EXPECT_EQ(KEYS, objects);
+	lsm_table_close(self->table);
+	ASSERT_EQ(0, store_forget_index(&self->store, TABLE));
+	ASSERT_EQ(0, lsm_table_open(self->store.lsm, TABLE, 0, &self->table));
+	for (number = 0; number < KEYS; number++)
+		ASSERT_EQ(1, make(self->table, makers, number, 0));
+	/* Removed, it is made again. */
+	ASSERT_EQ(0, take(self->table, 0, 0, NULL));
+	EXPECT_EQ(0, lsm_table_alloc(self->table, "key 0 ", 6, "", 0, 0, &item));
+	EXPECT_NE(makers->handles[0], item.handle);
+	EXPECT_EQ(1, lsm_table_alloc(self->table, "key 0 ", 6, "other", 5, 0, NULL));
+	EXPECT_EQ(0, lsm_table_get(self->table, "key 0 ", 6, NULL, 0, &item));
+	EXPECT_EQ(0, item.length);
+	EXPECT_EQ(-EINVAL, lsm_table_alloc(self->table, "x", 1, "", 0, LSM_NEW, NULL));
+	EXPECT_EQ(-EINVAL, lsm_table_alloc(self->table, "", 0, "", 0, 0, NULL));
+	EXPECT_EQ(-EOPNOTSUPP, lsm_table_alloc(self->table, "x", 1, "", 0, LSM_DURABLE, NULL));
+	EXPECT_EQ(-ENOENT, lsm_table_get(self->table, "x", 1, NULL, 0, NULL));
+	munmap(makers, sizeof(*makers));
+}
+
+/* ---- A hundred clients ---------------------------------------------------------------------- */
+
+#define CLIENTS		100u
+#define COUNTERS	32u
+#define OWN		4u	/* keys of a client that come and go */
+
+/* A counter of all clients: how often each has raised it. */
+struct tally {
+	uint64_t all;
+	uint32_t by[CLIENTS];
+};
+
+/* What a client has done, of each counter, and what it was about to do. */
+struct client {
+	_Atomic uint32_t raised[COUNTERS];
+	_Atomic uint32_t own[OWN];	/* serial; 0: removed */
+	_Atomic uint32_t raising;	/* number of the counter + 1; 0: none */
+	_Atomic uint32_t changing;	/* number of its own key + 1 */
+	_Atomic uint32_t serial;	/* that it is to have */
+	_Atomic uint64_t turns;
+};
+
+/* Others raise it between the get and the put, also with one processor. */
+static int raise_tally(struct lsm_table *table, uint32_t counter, uint32_t client, uint64_t *random)
+{
+	struct lsm_item item;
+	struct tally tally;
+	ssize_t ret;
+
+	do {
+		ret = lsm_table_get(table, &counter, sizeof(counter), &tally, sizeof(tally), &item);
+		if (ret != sizeof(tally))
+			return ret < 0 ? (int)ret : -EUCLEAN;
+		tally.all++;
+		tally.by[client]++;
+		if (!random_below(random, 4))
+			sched_yield();
+		ret = lsm_table_put(table, &counter, sizeof(counter), &tally, sizeof(tally), LSM_EXPECT, &item.version);
+	} while (ret == -EILSEQ);
+	return (int)ret;
+}
+
+/* One of @turns, or until it is killed. */
+static void client_main(const char *path, struct client *client, uint32_t nr, uint64_t turns)
+{
+	uint64_t random = test_seed + nr;
+	struct lsm_table *table, *counters;
+	uint32_t which, serial;
+	struct lsm *lsm;
+
+	if (lsm_open(path, 0, &lsm) || lsm_table_open(lsm, TABLE, 0, &table) ||
+	    lsm_table_open(lsm, TABLE + 1, 0, &counters))
+		_exit(1);
+	for (; client->turns < turns; client->turns++) {
+		which = random_below(&random, COUNTERS);
+		client->raising = which + 1;
+		if (raise_tally(counters, which, nr, &random))
+			_exit(2);
+		client->raised[which]++;
+		client->raising = 0;
+		which = random_below(&random, OWN);
+		serial = client->own[which] ? 0 : (uint32_t)client->turns + 1;
+		client->serial = serial;
+		client->changing = which + 1;
+		if (serial ? put(table, nr * OWN + which, serial, LSM_NEW, NULL) : take(table, nr * OWN + which, 0, NULL))
+			_exit(3);
+		client->own[which] = serial;
+		client->changing = 0;
+	}
+	_exit(0);
+}
+
+/* What of a client is not as it says?  "": nothing. */
+static const char *client_wrong(struct lsm_table *table, const struct tally *tallies, const struct client *client,
+				uint32_t nr)
+{
+	uint32_t i, raised;
+	int64_t got;
+
+	for (i = 0; i < COUNTERS; i++) {
+		raised = client->raised[i];
+		if (tallies[i].by[nr] != raised && (client->raising != i + 1 || tallies[i].by[nr] != raised + 1))
+			return "a counter";
+	}
+	for (i = 0; i < OWN; i++) {
+		got = get(table, nr * OWN + i, NULL);
+		if (got != client->own[i] && (client->changing != i + 1 || got != client->serial))
+			return "a key of its own";
+	}
+	return "";
+}
+
+/*
+ * A hundred processes, each with the store and two tables open, raise the same counters and have keys of their own come
+ * and go.  Half of them are killed at random times.  No raise is lost or made twice, and the indices are exact.
+ */
+TEST_F_TIMEOUT(tables, hundred, 300)
+{
+	const uint32_t nr = test_scaled(CLIENTS) < 20 ? 20 : test_scaled(CLIENTS) < CLIENTS ? (uint32_t)test_scaled(CLIENTS) :
+			    CLIENTS;
+	struct client *clients = mmap(NULL, CLIENTS * sizeof(*clients), PROT_READ | PROT_WRITE,
+				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t turns = test_scaled(200), random = test_seed, sum, cursor = 0;
+	struct tally tallies[COUNTERS] = { 0 };
+	struct lsm_table *counters;
+	struct lsm_table_stat stat;
+	uint32_t i, j, killed = 0;
+	struct lsm_item item;
+	pid_t pids[CLIENTS];
+	char key[KEY_ROOM];
+	size_t length;
+	int status;
+
+	ASSERT_TRUE(clients != MAP_FAILED);
+	turns = turns < 20 ? 20 : turns;
+	ASSERT_EQ(0, lsm_table_open(self->store.lsm, TABLE + 1, 0, &counters));
+	for (i = 0; i < COUNTERS; i++)
+		ASSERT_EQ(0, lsm_table_put(counters, &i, sizeof(i), &tallies[i], sizeof(*tallies), LSM_NEW, NULL));
+	for (i = 0; i < nr; i++) {
+		/* Those that are killed have no end. */
+		pids[i] = fork();
+		if (!pids[i])
+			client_main(self->store.path, &clients[i], i, i % 2 ? UINT64_MAX : turns);
+		ASSERT_GT(pids[i], 0);
+	}
+	for (i = 1; i < nr; i += 2) {
+		uint64_t until = 1 + random_below(&random, (uint32_t)turns);
+
+		while (clients[i].turns < until && !gone(pids[i]))
+			sched_yield();
+		kill(pids[i], SIGKILL);
+	}
+	for (i = 0; i < nr; i++) {
+		ASSERT_EQ(pids[i], waitpid(pids[i], &status, 0));
+		killed += WIFSIGNALED(status);
+		EXPECT_TRUE(WIFSIGNALED(status) ? i % 2 : !status) TH_LOG("client %u: status %x", i, status);
+	}
+	EXPECT_EQ(nr / 2, killed);
+	for (i = 0; i < COUNTERS; i++) {
+		ASSERT_EQ(sizeof(*tallies), lsm_table_get(counters, &i, sizeof(i), &tallies[i], sizeof(*tallies), NULL));
+		for (j = 0, sum = 0; j < CLIENTS; j++)
+			sum += tallies[i].by[j];
+		EXPECT_EQ(tallies[i].all, sum);
+	}
+	for (i = 0; i < nr; i++)
+		EXPECT_STREQ("", client_wrong(self->table, tallies, &clients[i], i)) TH_LOG("client %u", i);
+	/* What they had begun is there or not as soon as another client has found their locks. */
+	ASSERT_EQ(0, find_locks(self->table));
+	/* Both ways: of the counters each is there once, and no more. */
+	EXPECT_STREQ("", inexact(self->table)) {
+		TH_LOG("wrong: %s", inexact(self->table));
+	}
+	for (i = 0; (length = sizeof(key)), lsm_table_next(counters, &cursor, key, &length, NULL, 0, &item) > 0; i++)
+		EXPECT_EQ(sizeof(i), length);
+	EXPECT_EQ(COUNTERS, i);
+	ASSERT_EQ(0, lsm_table_stat(counters, &stat));
+	EXPECT_EQ(COUNTERS, stat.items);
+	lsm_table_close(counters);
+	munmap(clients, CLIENTS * sizeof(*clients));
 }
 
 /* In the child of a fork the parent's table cannot be used, and the parent's lives on. */

@@ -10,12 +10,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
@@ -727,6 +729,45 @@ TEST_F_TIMEOUT(durable, acknowledged, SECONDS)
 		for (i = 0; i < DEPTH; i++)
 			ASSERT_EQ(0, reap(&ring, patience(), NULL)) TH_LOG("%s", ways[way].name);
 		io_uring_queue_exit(&ring);
+	}
+}
+
+/*
+ * A durable command signals the eventfd of its ring when it is acknowledged, not when it is carried out: a program that
+ * waits for many things at once needs no thread for it.
+ */
+TEST_F_TIMEOUT(durable, eventfd, SECONDS)
+{
+	unsigned int way;
+
+	for (way = 0; way < WAYS; way++) {
+		struct pollfd signals = { .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .events = POLLIN };
+		struct io_uring ring;
+		struct lsmem_op op;
+		uint64_t sum = 0;
+		char byte;
+
+		ASSERT_LE(0, signals.fd);
+		if (io_uring_queue_init(8, &ring, ways[way].setup)) {
+			close(signals.fd);
+			continue;
+		}
+		ASSERT_EQ(0, io_uring_register_eventfd(&ring, signals.fd));
+		follower_sleep(&self->follower, true);
+		submit_durable(&ring, self->store.fd, &op, 1, ways[way].sqe);
+		EXPECT_EQ(0, poll(&signals, 1, QUIET_MS)) TH_LOG("%s", ways[way].name);
+		follower_sleep(&self->follower, false);
+		EXPECT_EQ(1, poll(&signals, 1, (int)patience())) TH_LOG("%s", ways[way].name);
+		EXPECT_EQ(sizeof(sum), read(signals.fd, &sum, sizeof(sum)));
+		EXPECT_LE(1, sum);
+		EXPECT_EQ(0, reap(&ring, patience(), NULL)) TH_LOG("%s", ways[way].name);
+		/* It was carried out and is there. */
+		op = lsm_op_read(op.handle, &byte, 1, 0);
+		EXPECT_EQ(0, call(self->store.fd, LSMEM_IOC_READ, &op));
+		EXPECT_EQ(LENGTH, op.object_length);
+		EXPECT_EQ(0, io_uring_unregister_eventfd(&ring));
+		io_uring_queue_exit(&ring);
+		close(signals.fd);
 	}
 }
 

@@ -846,6 +846,28 @@ int lsm_table_put(struct lsm_table *table, const void *key, size_t key_length, c
 		  size_t length, unsigned int flags, uint64_t *version);
 
 /**
+ * lsm_table_alloc() - the object of a key, which is made if it is not there
+ * @table: table, opened for writing
+ * @key: key, which the caller knows again after a crash: the number of an order, the name of a file
+ * @key_length: 1 .. LSM_KEY_MAX bytes
+ * @value: its bytes, if it is made
+ * @length: bytes; key and value take at most 1 MiB - 2
+ * @flags: LSM_DURABLE
+ * @item: out: of the object, made now or before; may be NULL
+ *
+ * Can be repeated after any error, in another process when the first one has died, and after a crash of the host: a key
+ * has one object, until it is removed.  So a client that does not know whether it had made an object calls again, and
+ * has the object.  The value of one that was there stays.  With LSM_DURABLE the object is durable when the call
+ * returns, also if another client has made it, and has died before it was durable; that client's lsm_table_put() with
+ * LSM_NEW and a following -EEXIST would tell nothing of it.
+ *
+ * Return: 0: it is made; 1: it was there; -ETIMEDOUT: it is there, its durability unknown, or see above; -EOPNOTSUPP:
+ * LSM_DURABLE, and the store is volatile: nothing was made; as lsm_table_put() and lsm_table_get().
+ */
+int lsm_table_alloc(struct lsm_table *table, const void *key, size_t key_length, const void *value, size_t length,
+		    unsigned int flags, struct lsm_item *item);
+
+/**
  * lsm_table_remove() - remove a key
  * @table: table, opened for writing
  * @key: key

@@ -413,6 +413,30 @@ int lsm_table_put(struct lsm_table *table, const void *bytes, size_t key_length,
 	return ret;
 }
 
+int lsm_table_alloc(struct lsm_table *table, const void *bytes, size_t key_length, const void *value, size_t length,
+		    unsigned int flags, struct lsm_item *item)
+{
+	struct lsm_item unasked;
+	bool there;
+	ssize_t ret;
+
+	if (flags & ~LSM_DURABLE)
+		return -EINVAL;
+	if (flags && !table->lsm->durable)
+		return -EOPNOTSUPP;
+	do {
+		ret = lsm_table_put(table, bytes, key_length, value, length, LSM_NEW, NULL);
+		if (ret && ret != -EEXIST)
+			return (int)ret;
+		there = ret;
+		ret = lsm_table_get(table, bytes, key_length, NULL, 0, item ? item : &unasked);
+	} while (ret == -ENOENT);	/* another client has removed it meanwhile */
+	/* Also of one that was there: what has made it may have died before the object was durable. */
+	if (!ret && flags & LSM_DURABLE)
+		ret = lsm_sync(table->lsm, 0);
+	return ret ? (int)ret : there;
+}
+
 /**
  * lsm_table_forget() - take an item whose object was freed out of the index
  * @table: table

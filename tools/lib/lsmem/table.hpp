@@ -107,6 +107,19 @@ public:
 	}
 
 	/*
+	 * As lsm_table_alloc(): the object of a key, made with @value if there is none.  To call this again after a
+	 * crash returns the same.  @how: durable
+	 */
+	handle_t alloc(bytes key, bytes value, change how = {}) const
+	{
+		struct lsm_item made;
+
+		detail::check(lsm_table_alloc(get(), key.data(), key.size(), value.data(), value.size(), how.flags, &made),
+			      "lsm_table_alloc");
+		return made.handle;
+	}
+
+	/*
 	 * Puts several values, with one wait if they are to be durable.  @items: pairs of what bytes can be made of.
 	 * Returns of each 0, or the errno why it is not put.
 	 */

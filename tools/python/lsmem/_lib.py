@@ -231,6 +231,7 @@ _CALLS = {
     "lsm_root_set": (c_void_p, c_char_p, c_uint64, c_uint, POINTER(c_uint64)),
     "lsm_table_open": (c_void_p, c_uint32, c_uint, POINTER(c_void_p)),
     "lsm_table_put": (c_void_p, c_char_p, c_size_t, c_char_p, c_size_t, c_uint, POINTER(c_uint64)),
+    "lsm_table_alloc": (c_void_p, c_char_p, c_size_t, c_char_p, c_size_t, c_uint, POINTER(Item)),
     "lsm_table_remove": (c_void_p, c_char_p, c_size_t, c_uint, POINTER(c_uint64)),
     "lsm_table_put_many": (c_void_p, POINTER(Put), c_size_t, c_uint),
     "lsm_table_group": (c_void_p, POINTER(ItemOp), c_size_t, c_void_p, c_size_t, c_uint),

@@ -129,6 +129,15 @@ class Table:
                                    rule.flags | (_lib.NEW if new else 0) | (_lib.OLD if old else 0), rule.version)
         return int(rule.version.value)
 
+    def alloc(self, key: Key, data: ReadableBuffer, *, durable: bool = False) -> int:
+        """The handle of the object of a key, made with @data if there is none.
+
+        To call this again after a crash returns the same.
+        """
+        name, copy, item = _bytes(key), bytes_of(data), _lib.Item()
+        _lib.lib.lsm_table_alloc(self._table, name, len(name), copy, len(copy), _lib.DURABLE if durable else 0, item)
+        return int(item.handle)
+
     def put_many(self, values: Mapping[Key, ReadableBuffer], *, durable: bool = False) -> None:
         """Puts several values, with one wait; raises the first error when all were tried."""
         kept = [(_bytes(key), bytes_of(data)) for key, data in values.items()]

@@ -533,6 +533,15 @@ extern "C" {
         flags: c_uint,
         version: *mut u64,
     ) -> c_int;
+    pub fn lsm_table_alloc(
+        table: *mut lsm_table,
+        key: *const c_void,
+        key_length: usize,
+        value: *const c_void,
+        length: usize,
+        flags: c_uint,
+        item: *mut lsm_item,
+    ) -> c_int;
     pub fn lsm_table_remove(
         table: *mut lsm_table,
         key: *const c_void,

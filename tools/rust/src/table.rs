@@ -205,6 +205,26 @@ impl<'store> Table<'store> {
         check_version(ret, version, "lsm_table_put")
     }
 
+    /// The object of a key, made with this value if there is none, and whether it was there. To call this again after a
+    /// crash returns the same object.
+    pub fn alloc(&self, key: &[u8], value: &[u8], durable: bool) -> Result<(Handle, bool)> {
+        let mut item = sys::lsm_item::default();
+        // SAFETY: key and value are read only.
+        let ret = unsafe {
+            sys::lsm_table_alloc(
+                self.raw.as_ptr(),
+                key.as_ptr().cast(),
+                key.len(),
+                value.as_ptr().cast(),
+                value.len(),
+                if durable { sys::LSM_DURABLE } else { 0 },
+                &mut item,
+            )
+        };
+        let there = check(ret as isize, "lsm_table_alloc")? != 0;
+        Ok((Handle::from_raw(item.handle).expect("an object has a handle"), there))
+    }
+
     /// Puts several values, in few system calls, and with one wait if they are to be durable. Returns the version of
     /// each, or why it was not put. An error of all: what was not tried has that error, too; of a wait that takes too
     /// long (ETIMEDOUT), all were tried.

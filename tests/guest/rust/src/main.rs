@@ -341,6 +341,8 @@ fn test_tables(tap: &mut Tap, store: &Store, seed: u64) -> Result<()> {
     let wrong = table.put(&key, b"x", Put::default().version(version - 1)).unwrap_err();
     tap.is("another version", (wrong.is_unexpected(), wrong.version()), (true, Some(version)));
     table.put(&key, b"x", Put::default().version(version))?;
+    let (handle, there) = table.alloc(b"17", b"x", false)?;
+    tap.ok("one object for a key", !there && table.alloc(b"17", b"y", false)? == (handle, true));
     let empty = table.put(b"empty", b"", Put::default())?;
     tap.is(
         "an empty value",
