@@ -647,6 +647,66 @@ static bool dies(const struct client *there, size_t which, unsigned int *died)
 	return true;
 }
 
+/* ---- A client that is killed while it makes the index ------------------------------ */
+
+#define STRIDE	499u	/* steps: there are thousands, of stripes that are alike */
+
+/* A client that opens the tables first is killed before some step.  Return: as killed(). */
+static int killed_opening(unsigned int at)
+{
+	struct client mine;
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		steps = 0;
+		die_at = at;
+		_exit(open_client(&mine) ? 0 : 1);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return -1;
+	if (WIFSIGNALED(status))
+		return WTERMSIG(status) == SIGKILL ? 1 : -1;
+	return WEXITSTATUS(status) ? -1 : 0;
+}
+
+/* Another client opens them then, which has the number of the dead one or not: all keys are there. */
+static bool opens_after(const struct values *before, unsigned int at, int *ret)
+{
+	struct client lower, new;
+	struct values found;
+	uint32_t i;
+
+	CHECK(restore());
+	for (i = 0; i < TABLES; i++) {
+		void *nothing = calloc(1, (size_t)memory_bytes[i]);
+
+		CHECK(nothing && (!(at % 2) || i || open_client(&lower)));
+		CHECK(pwrite(memories[i], nothing, (size_t)memory_bytes[i], 0) == memory_bytes[i]);
+		free(nothing);
+	}
+	*ret = killed_opening(at);
+	if (at % 2)
+		close_client(&lower);
+	CHECK(*ret >= 0 && open_client(&new));
+	CHECK(look(&new, &found) && !memcmp(before, &found, sizeof(found)) && exact(&new));
+	close_client(&new);
+	return true;
+}
+
+static bool dies_opening(const struct client *there, unsigned int *died)
+{
+	struct values before;
+	unsigned int at;
+	int ret = 1;
+
+	CHECK(restore() && look(there, &before));
+	for (at = 1, *died = 0; ret == 1; at += at < 8 ? 1 : STRIDE, ++*died)
+		CHECK(opens_after(&before, at, &ret));
+	CHECK(*died > 20);
+	return restore();
+}
+
 /* ---- Two clients that change roots ----------------------------------------------- */
 
 static struct client *interrupting;
@@ -702,6 +762,8 @@ int main(void)
 		if (!tap_ok(right, "%s: killed before each of %u steps", calls[i].name, died))
 			return tap_end();
 	}
+	right = dies_opening(&client, &died);
+	tap_ok(right, "the making of the index: killed before each of %u steps", died);
 	tap_ok(open_client(&second) && both_roots(&client, &second), "two roots that two clients change");
 	close_client(&second);
 	close_client(&client);
