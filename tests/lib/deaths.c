@@ -5,8 +5,8 @@
  * A step is a call of the kernel, or a store to the shared memory of an index (steps.h).  The kernel is a table of
  * objects in memory that processes share.  A process makes a call, and is killed before its first step, then before its
  * second, and so on until the call ends.  Each time another client, which had the tables open, or opens them then, goes
- * on: what the call changes is there or not, of a group all or nothing; the tables have these keys and no others, by the
- * index and by the objects; and it can change them all.
+ * on: what the call changes is there or not, of a group all or nothing; the tables have these keys and no others, by
+ * the index and by the objects; and it can change them all.
  *
  * Of roots another client changes one at each step, too, and neither change is lost.
  */
@@ -540,7 +540,7 @@ static bool restore(void)
 	return true;
 }
 
-/* A client makes a call, and is killed before step @at of it.  Return: 1: it was; 0: the call has ended; -1: it failed. */
+/* A client makes a call, and is killed before step @at of it.  Return: 1: it was; 0: the call has ended; -1: failed. */
 static int killed(int (*make)(const struct client *client), unsigned int at)
 {
 	struct client mine;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * Included before all else of the library for deaths.c: a call of step() before each store to memory that clients share.
- * GCC's functions take pointers to atomic types, too.
+ * Included before all else of the library for deaths.c: a call of step() before each store to memory that clients
+ * share.  GCC's functions take pointers to atomic types, too.
  */
 #ifndef TESTS_LIB_STEPS_H
 #define TESTS_LIB_STEPS_H

@@ -406,8 +406,8 @@ void lsm_probe_begin(struct lsm_probe *probe, struct lsm_index *index, uint64_t 
 }
 
 /*
- * A stripe is being made anew: wait until it is.  Who did that may have been killed: then this client does, if it can change
- * the index.
+ * A stripe is being made anew: wait until it is.  Who did that may have been killed: then this client does, if it can
+ * change the index.
  */
 static int await_anew(struct lsm_index *index, uint32_t number)
 {
