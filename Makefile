@@ -75,11 +75,13 @@ demo-scan: setup tools ## revenue of a table under transactions, by exact scans;
 test: setup ## all tests; the last line is "N passed, N failed"
 	@qemu/setup base python
 	@$(MAKE) --no-print-directory all test-programs
+	@$(MAKE) --no-print-directory -C tests/guest libmemcached
 	@tests/run
 
 ci: setup ## make test, kunit, short debug-uml and fuzz, in parallel; UNTIL=TIME
 	@qemu/setup base check lab fuzz python rust
 	@$(MAKE) --no-print-directory all test-programs
+	@$(MAKE) --no-print-directory -C tests/guest libmemcached
 	@$(MAKE) --no-print-directory -C tests/fuzz programs
 	@LSMEM_CI=1 tests/run --ci $(if $(UNTIL),--until $(UNTIL))
 
@@ -91,6 +93,7 @@ test-user: setup ## tests in user space, under sanitizers
 test-guest: setup ## tests of the module and the daemon in a guest
 	@qemu/setup base python
 	@$(MAKE) --no-print-directory all test-programs
+	@$(MAKE) --no-print-directory -C tests/guest libmemcached
 	@tests/run guest
 
 test-power: setup ## power cuts

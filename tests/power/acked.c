@@ -247,6 +247,7 @@ static int verify(const struct options *opt, struct oracle **oracles)
 	int fd;
 
 	oracles[OBJECTS]->shows = true;
+	oracles[ITEMS]->shows = true;
 	oracle_load(oracles, CLIENTS, opt->state);
 	if (oracle_read(oracles, CLIENTS, opt->journals))
 		return 1;
@@ -277,18 +278,20 @@ static int verify(const struct options *opt, struct oracle **oracles)
 	}
 	if (report) {
 		fprintf(report,
-			"{\"acked_writes\": %llu, \"checked\": %llu, \"lost\": %llu, \"corrupt\": %llu, \"resolved\": %llu, \"present\": %llu, \"groups\": %llu, \"checks\": %llu, \"in_msync\": %llu, \"before_msync\": %llu, \"kept\": %llu, \"first_read_at\": %.3f, \"all_read_at\": %.3f}\n",
+			"{\"acked_writes\": %llu, \"checked\": %llu, \"lost\": %llu, \"corrupt\": %llu, \"resolved\": %llu, \"present\": %llu, \"groups\": %llu, \"checks\": %llu, \"item_groups\": %llu, \"item_checks\": %llu, \"in_msync\": %llu, \"before_msync\": %llu, \"kept\": %llu, \"first_read_at\": %.3f, \"all_read_at\": %.3f}\n",
 			(unsigned long long)acknowledged,
 			(unsigned long long)v.checked, (unsigned long long)v.lost,
 			(unsigned long long)v.corrupt, (unsigned long long)v.resolved,
 			(unsigned long long)v.present, (unsigned long long)v.groups,
-			(unsigned long long)oracles[OBJECTS]->checks, (unsigned long long)v.in_msync, (unsigned long long)v.before_msync,
+			(unsigned long long)oracles[OBJECTS]->checks, (unsigned long long)v.item_groups,
+			(unsigned long long)oracles[ITEMS]->checks,
+			(unsigned long long)v.in_msync, (unsigned long long)v.before_msync,
 			(unsigned long long)v.kept, v.first_read, v.all_read);
 		fclose(report);
 	}
 	printf("%llu acknowledged, %llu slots and %llu groups checked, %llu lost, %llu corrupt\n",
 	       (unsigned long long)acknowledged,
-	       (unsigned long long)v.checked, (unsigned long long)v.groups, (unsigned long long)v.lost,
+	       (unsigned long long)v.checked, (unsigned long long)(v.groups + v.item_groups), (unsigned long long)v.lost,
 	       (unsigned long long)v.corrupt);
 	return v.lost || v.corrupt ? 3 : 0;
 }
@@ -308,7 +311,7 @@ static void usage(FILE *to)
 	      "  --threads N           verify: threads that read objects (default 1)\n"
 	      "  --wait SECONDS        wait until store and server can be used (default 0)\n"
 	      "  --figures FILE        a line of JSON each second: the counts until then\n"
-	      "  --items N             keys in a table of the object store, and a root (default 0)\n"
+	      "  --items N             keys in tables of the object store, objects and roots (default 0)\n"
 	      "  --blocks PATH         device of a block store\n"
 	      "  --block-slots N       its first N blocks are used\n"
 	      "  --block-readers N     load: threads that read blocks (default 0)\n"
@@ -447,7 +450,8 @@ static bool parse(int argc, char **argv, struct options *opt)
 	       opt->longest <= OBJECT_LENGTH_MAX && opt->batch && opt->batch <= BATCH &&
 	       opt->readers <= READERS && opt->block_readers <= READERS && opt->threads &&
 	       opt->threads <= VERIFIERS && opt->ranges && opt->ranges <= RANGES_MOST &&
-	       opt->range_pages && opt->most && opt->server_items >= SERVED_LEAST;
+	       opt->range_pages && opt->most && opt->server_items >= SERVED_LEAST &&
+	       (!opt->items || opt->items >= ITEMS_LEAST);
 }
 
 int main(int argc, char **argv)

@@ -65,7 +65,8 @@ struct verdict {
 	uint64_t corrupt;
 	uint64_t resolved;
 	uint64_t present;
-	uint64_t groups;	/* of which slots show whether they are there */
+	uint64_t groups;	/* of objects, of which slots show whether they are there */
+	uint64_t item_groups;	/* likewise, of keys */
 	/* Ranges with an unacknowledged transaction, whose msync() had begun or not; of the former, whole */
 	uint64_t in_msync;
 	uint64_t before_msync;
@@ -131,6 +132,7 @@ bool wait_store(void);
 #define BLOCK_BYTES		4096u
 #define BATCH			64u
 #define WRITERS			2u	/* threads that change objects; they share the slots */
+#define ITEMS_LEAST	64u	/* keys, if any */
 #define VERIFIERS		64u
 
 #endif

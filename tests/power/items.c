@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Items of a table with keys under power cuts, and a root: durable puts and removes; others, then a sync.  The last slot
- * is the root, whose handle is the sequence.
+ * Items of tables with keys under power cuts, objects with them, and roots.
+ *
+ * Half of the batches are groups: keys of several tables are put, removed and checked, and objects made, replaced and
+ * checked, all or none, half of them durable.  The others are single changes, likewise.  The last slots are roots,
+ * whose handles are the sequence; each is changed only if it names what its thread has set.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +14,20 @@
 
 #include "acked.h"
 
-#define ITEMS_TABLE	100u
+#define ITEMS_TABLES	3u
+#define ITEMS_TABLE	100u	/* the first one's id */
+#define OBJECTS_TABLE	99u
 #define ITEMS_BATCH	16u
+#define SYNC_EVERY	12u	/* batches that are not durable */
 #define ITEM_MAX	600u
-#define ROOT		"items"
+#define ITEM_KEY	32u
+#define ROOTS		4u
+
+/* One client's. */
+struct items {
+	struct lsm *lsm;
+	struct lsm_table *tables[ITEMS_TABLES];
+};
 
 static void die(const char *what, int error)
 {
@@ -22,18 +35,37 @@ static void die(const char *what, int error)
 	exit(1);
 }
 
-static void open_items(const char *path, struct lsm **lsm, struct lsm_table **table)
+static void open_items(const char *path, struct items *items)
 {
+	uint32_t i;
 	int ret;
 
 	do {
-		ret = lsm_open(path, 0, lsm);
+		ret = lsm_open(path, 0, &items->lsm);
 	} while (ret == -EAGAIN && wait_store());
 	if (ret)
 		die("lsm_open", ret);
-	ret = lsm_table_open(*lsm, ITEMS_TABLE, 0, table);
-	if (ret)
-		die("lsm_table_open", ret);
+	for (i = 0; i < ITEMS_TABLES; i++) {
+		ret = lsm_table_open(items->lsm, ITEMS_TABLE + i, 0, &items->tables[i]);
+		if (ret)
+			die("lsm_table_open", ret);
+	}
+}
+
+/* What a slot is, besides a key of a table. */
+static bool is_root(const struct oracle *o, uint64_t slot)
+{
+	return slot >= o->nr_slots - ROOTS;
+}
+
+static bool is_object(const struct oracle *o, uint64_t slot)
+{
+	return !is_root(o, slot) && slot / WRITERS % 8 == 7;
+}
+
+static struct lsm_table *table_of(const struct items *items, uint64_t slot)
+{
+	return items->tables[slot / WRITERS % ITEMS_TABLES];
 }
 
 static size_t item_key(uint64_t slot, char *key)
@@ -41,20 +73,67 @@ static size_t item_key(uint64_t slot, char *key)
 	return (size_t)sprintf(key, "item %llu", (unsigned long long)slot);
 }
 
-static bool is_root(const struct oracle *o, uint64_t slot)
+static const char *root_name(uint64_t slot, char *name)
 {
-	return slot == o->nr_slots - 1;
+	sprintf(name, "root %llu", (unsigned long long)slot);
+	return name;
 }
 
-static int change_one(struct lsm *lsm, struct lsm_table *table, const struct oracle *o, const struct record *r,
+static bool present(const struct state *s)
+{
+	return s->op == OP_ALLOC || s->op == OP_REPLACE;
+}
+
+/* ---- Changes ------------------------------------------------------------ */
+
+/* A change of a slot, or, with OP_CHECK, a look at it.  Objects stay, once they are there. */
+static void record_change(struct work *w, struct record *r, uint64_t slot, bool check)
+{
+	struct state now = slot_now(&w->oracle->slots[slot]);
+	bool root = is_root(w->oracle, slot), object = is_object(w->oracle, slot);
+	uint8_t op = OP_REPLACE;
+
+	if (present(&now) && check)
+		op = OP_CHECK;
+	else if (object && !present(&now))
+		op = OP_ALLOC;
+	else if (!object && present(&now) && random_chance(&w->random, 40))
+		op = OP_FREE;
+	record_fill(r, 'i', ISSUED, op, w->thread);
+	r->slot = slot;
+	r->sequence = atomic_fetch_add(w->sequence, 1) + 1;
+	r->handle = object ? now.handle : 0;
+	if (op == OP_ALLOC || op == OP_REPLACE)
+		r->length = root ? sizeof(r->sequence) : 32 + random_below(&w->random, ITEM_MAX - 32);
+}
+
+/* A root names what its thread has set: with anything else as what is expected, it does not change. */
+static int change_root(struct lsm *lsm, const struct record *r, const struct state *now, unsigned int flags)
+{
+	uint64_t expected = present(now) ? now->sequence : 0, other = r->sequence;
+	char name[ITEM_KEY];
+	int ret;
+
+	root_name(r->slot, name);
+	ret = lsm_root_set(lsm, name, r->sequence, flags, &other);
+	if (ret != -EILSEQ)
+		die("a root that names something else", ret ? ret : -EILSEQ);
+	ret = lsm_root_set(lsm, name, r->op == OP_FREE ? 0 : r->sequence, flags, &expected);
+	if (ret == -EILSEQ)
+		die("a root that does not name what it was set to", ret);
+	return ret;
+}
+
+static int change_one(const struct items *items, const struct oracle *o, struct record *r, const struct state *now,
 		      unsigned int flags)
 {
+	struct lsm_table *table = table_of(items, r->slot);
 	uint8_t data[ITEM_MAX];
-	char key[32];
+	char key[ITEM_KEY];
 	int ret;
 
 	if (is_root(o, r->slot))
-		return lsm_root_set(lsm, ROOT, r->op == OP_FREE ? 0 : r->sequence, flags, NULL);
+		return change_root(items->lsm, r, now, flags);
 	if (r->op == OP_FREE) {
 		ret = lsm_table_remove(table, key, item_key(r->slot, key), flags, NULL);
 		if (ret == -ENOENT) {
@@ -64,47 +143,164 @@ static int change_one(struct lsm *lsm, struct lsm_table *table, const struct ora
 		return ret;
 	}
 	content_fill(data, r->length, r->slot, r->sequence);
+	if (r->op == OP_ALLOC)
+		return lsm_alloc(items->lsm, data, r->length, flags | LSM_TABLE(OBJECTS_TABLE), &r->handle, NULL);
+	if (is_object(o, r->slot))
+		return lsm_replace(items->lsm, r->handle, data, r->length, flags, NULL);
 	return lsm_table_put(table, key, item_key(r->slot, key), data, r->length, flags, NULL);
 }
 
-/* Change some items, of the thread's own. */
-static void items_batch(struct work *w, struct lsm *lsm, struct lsm_table *table, bool durable)
+static void note(struct work *w, struct record *records, uint32_t nr)
 {
-	uint64_t mine = w->oracle->nr_slots / w->step, at = random_next(&w->random);
-	struct record r, synced;
+	uint32_t i;
+
+	for (i = 0; i < nr; i++) {
+		record_seal(&records[i]);
+		oracle_take(w->oracle, &records[i]);
+	}
+	journal_write(records, nr);
+}
+
+static uint8_t what_of(int ret, bool durable)
+{
+	if (ret == -ENOSPC || ret == -EBUSY)
+		return REFUSED;
+	if (ret && ret != -ETIMEDOUT)
+		die("an item", ret);
+	return durable && !ret ? DURABLE : DONE;
+}
+
+/* Changes of slots of the thread's own, one after the other; the first is a root. */
+static void change_each(struct work *w, const struct items *items, bool durable)
+{
+	uint64_t mine = w->oracle->nr_slots / w->step, at = random_next(&w->random), slot;
 	struct state now;
+	struct record r;
 	uint32_t i;
 	int ret;
 
 	for (i = 0; i < ITEMS_BATCH; i++) {
-		uint64_t slot = w->first + (at + i * 61) % mine * w->step;
-
-		/* Each batch of its thread changes the root. */
-		if (!i && (w->oracle->nr_slots - 1) % w->step == w->first)
-			slot = w->oracle->nr_slots - 1;
-
+		do {
+			slot = i ? w->first + (at + i * 61) % mine * w->step :
+			       w->oracle->nr_slots - 1 - random_below(&w->random, ROOTS);
+		} while (slot % w->step != w->first);
 		now = slot_now(&w->oracle->slots[slot]);
-		record_fill(&r, 'i', ISSUED, random_chance(&w->random, 40) && now.op == OP_REPLACE ? OP_FREE :
-			    OP_REPLACE, w->thread);
-		r.slot = slot;
-		r.sequence = atomic_fetch_add(w->sequence, 1) + 1;
-		r.length = r.op == OP_FREE ? 0 : is_root(w->oracle, slot) ? sizeof(r.sequence) :
-			   32 + random_below(&w->random, ITEM_MAX - 32);
-		record_seal(&r);
-		oracle_take(w->oracle, &r);
-		journal_write(&r, 1);
-		ret = change_one(lsm, table, w->oracle, &r, durable ? LSM_DURABLE : 0);
-		if (ret && ret != -ENOSPC && ret != -ETIMEDOUT)
-			die("an item", ret);
-		r.what = ret == -ENOSPC ? REFUSED : durable && !ret ? DURABLE : DONE;
-		record_seal(&r);
-		oracle_take(w->oracle, &r);
-		journal_write(&r, 1);
+		record_change(w, &r, slot, false);
+		note(w, &r, 1);
+		ret = change_one(items, w->oracle, &r, &now, durable ? LSM_DURABLE : 0);
+		r.what = what_of(ret, durable);
+		note(w, &r, 1);
 	}
-	atomic_fetch_add(&figures.changes, ITEMS_BATCH);
-	if (durable)
+}
+
+/* ---- Groups ------------------------------------------------------------- */
+
+/**
+ * struct group - a group, of different slots
+ * @records: its operations, @nr
+ * @items: those on keys, @nr_items
+ * @ops: those on objects, @nr_ops
+ * @data: bytes of each
+ * @keys: of @items
+ * @before: slots of the group before, @nr_before
+ */
+struct group {
+	struct record records[ITEMS_BATCH];
+	uint32_t nr;
+	struct lsm_item_op items[ITEMS_BATCH];
+	uint32_t nr_items;
+	struct lsmem_op ops[ITEMS_BATCH];
+	uint32_t nr_ops;
+	uint8_t data[ITEMS_BATCH][ITEM_MAX];
+	char keys[ITEMS_BATCH][ITEM_KEY];
+	uint64_t before[ITEMS_BATCH];
+	uint32_t nr_before;
+};
+
+static struct lsmem_op object_op(const struct record *r, const uint8_t *data)
+{
+	if (r->op == OP_CHECK)
+		return lsm_op_check(r->handle, 0, 0);
+	if (r->op == OP_ALLOC)
+		return lsm_op_alloc(data, r->length, LSM_TABLE(OBJECTS_TABLE));
+	return lsm_op_replace(r->handle, data, r->length, 0, 0);
+}
+
+static struct lsm_item_op item_op(const struct items *items, const struct record *r, const uint8_t *data, char *key)
+{
+	struct lsm_item_op item = { .table = table_of(items, r->slot), .key = key };
+
+	item.key_length = item_key(r->slot, key);
+	if (r->op == OP_REPLACE) {
+		item.op = LSM_ITEM_PUT;
+		item.value = data;
+		item.length = r->length;
+	} else {
+		item.op = r->op == OP_FREE ? LSM_ITEM_REMOVE : LSM_ITEM_CHECK;
+	}
+	return item;
+}
+
+static void group_add(struct work *w, const struct items *items, struct group *group, uint64_t slot, bool check)
+{
+	struct record *r = &group->records[group->nr];
+	uint8_t *data = group->data[group->nr];
+	uint32_t i;
+
+	for (i = 0; i < group->nr; i++)
+		if (group->records[i].slot == slot)
+			return;
+	if (group->nr == ITEMS_BATCH || is_root(w->oracle, slot))
 		return;
-	ret = lsm_sync(lsm, 0);
+	record_change(w, r, slot, check);
+	r->group = group->records[0].sequence;
+	content_fill(data, r->length, slot, r->sequence);
+	if (is_object(w->oracle, slot))
+		group->ops[group->nr_ops++] = object_op(r, data);
+	else
+		group->items[group->nr_items++] = item_op(items, r, data, group->keys[group->nr]);
+	group->nr++;
+}
+
+/* Makes a group of changes, and of checks of some that the group before has changed. */
+static void change_group(struct work *w, const struct items *items, struct group *group, bool durable)
+{
+	uint64_t mine = w->oracle->nr_slots / w->step, at = random_next(&w->random);
+	uint32_t changes = 2 + random_below(&w->random, ITEMS_BATCH - 2), i, op = 0;
+	uint8_t what;
+	int ret;
+
+	group->nr = group->nr_items = group->nr_ops = 0;
+	for (i = 0; i < changes; i++)
+		group_add(w, items, group, w->first + (at + i * 61) % mine * w->step, false);
+	for (i = 0; i < group->nr_before; i++)
+		if (random_chance(&w->random, 40))
+			group_add(w, items, group, group->before[i], true);
+	if (!group->nr)
+		return;
+	note(w, group->records, group->nr);
+	ret = lsm_table_group(items->lsm, group->items, group->nr_items, group->ops, group->nr_ops,
+			      durable ? LSM_DURABLE : 0);
+	what = what_of(ret, durable);
+	group->nr_before = group->nr;
+	for (i = 0; i < group->nr; i++) {
+		struct record *r = &group->records[i];
+
+		r->what = what;
+		if (is_object(w->oracle, r->slot))
+			r->handle = what == REFUSED ? r->handle : group->ops[op].handle;
+		op += is_object(w->oracle, r->slot);
+		group->before[i] = r->slot;
+	}
+	note(w, group->records, group->nr);
+}
+
+static void sync_items(struct work *w, const struct items *items)
+{
+	struct record synced;
+	int ret;
+
+	ret = lsm_sync(items->lsm, 0);
 	if (ret)
 		die("sync", ret);
 	record_fill(&synced, 'i', SYNCED, OP_NONE, w->thread);
@@ -116,64 +312,84 @@ static void items_batch(struct work *w, struct lsm *lsm, struct lsm_table *table
 
 void *load_items(void *arg)
 {
+	struct group *group = calloc(1, sizeof(*group));
+	uint32_t unsynced = 0;
 	struct work *w = arg;
-	struct lsm_table *table;
-	struct lsm *lsm;
+	struct items items;
+	bool durable;
 
-	open_items(w->path, &lsm, &table);
+	if (!group)
+		die("memory", -ENOMEM);
+	open_items(w->path, &items);
 	atomic_fetch_add(w->ready, 1);
-	for (;;)
-		items_batch(w, lsm, table, random_next(&w->random) % 2);
+	for (;;) {
+		durable = random_chance(&w->random, 50);
+		if (random_chance(&w->random, 50))
+			change_group(w, &items, group, durable);
+		else
+			change_each(w, &items, durable);
+		atomic_fetch_add(&figures.changes, ITEMS_BATCH);
+		if (!durable && ++unsynced % SYNC_EVERY == 0)
+			sync_items(w, &items);
+	}
 	return NULL;
 }
 
+/* ---- Verification ------------------------------------------------------- */
+
+/* Read an object that has one of the slot's handles: all that it may have are the same. */
+static ssize_t object_look(const struct items *items, const struct slot *slot, uint8_t *data, struct state *found)
+{
+	uint64_t handle = slot->base.handle;
+	uint32_t i;
+
+	for (i = 0; i < slot->nr_pending && !handle; i++)
+		handle = slot->pending[i].handle;
+	found->handle = handle;
+	return handle ? lsm_read(items->lsm, handle, data, ITEM_MAX, 0, NULL) : -ENOENT;
+}
+
 /* Read an item and set @found.  Returns true if its bytes are not those that were written. */
-static bool item_look(struct lsm *lsm, struct lsm_table *table, const struct oracle *o, uint64_t slot,
-		      struct state *found)
+static bool item_look(const struct items *items, const struct oracle *o, uint64_t slot, struct state *found)
 {
 	uint8_t data[ITEM_MAX];
+	char key[ITEM_KEY];
 	uint64_t root;
-	char key[32];
 	ssize_t ret;
 
 	*found = (struct state){ .op = OP_FREE };
 	if (is_root(o, slot)) {
-		ret = lsm_root_get(lsm, ROOT, &root);
+		ret = lsm_root_get(items->lsm, root_name(slot, key), &root);
 		if (!ret)
 			*found = (struct state){ .op = OP_REPLACE, .sequence = root, .length = sizeof(root) };
 		if (ret && ret != -ENOENT)
 			die("a root", (int)ret);
 		return false;
 	}
-	ret = lsm_table_get(table, key, item_key(slot, key), data, sizeof(data), NULL);
-	if (ret == -ENOENT)
+	if (is_object(o, slot))
+		ret = object_look(items, &o->slots[slot], data, found);
+	else
+		ret = lsm_table_get(table_of(items, slot), key, item_key(slot, key), data, sizeof(data), NULL);
+	if (ret == -ENOENT || ret == -ESTALE) {
+		found->handle = 0;
 		return false;
+	}
 	if (ret < 0)
 		die("an item", (int)ret);
-	*found = (struct state){ .op = OP_REPLACE, .length = (uint32_t)ret };
+	found->op = OP_REPLACE;
+	found->length = (uint32_t)ret;
 	return !content_right(data, (uint32_t)ret, slot, &found->sequence);
 }
 
-void verify_items(const char *path, struct oracle *o, struct verdict *v)
+/* A table has each key once, and those alone that the index finds. */
+static void verify_table(const struct items *items, struct lsm_table *table, const struct oracle *o, uint8_t *seen,
+			 struct verdict *v)
 {
-	uint8_t *seen = calloc(o->nr_slots, 1);
 	uint64_t cursor = 0, slot;
-	struct lsm_table *table;
-	struct state found;
-	struct lsm *lsm;
+	char key[ITEM_KEY];
 	size_t length;
-	bool corrupt;
-	char key[32];
 	int ret;
 
-	if (!seen)
-		die("memory", -ENOMEM);
-	open_items(path, &lsm, &table);
-	for (slot = 0; slot < o->nr_slots; slot++) {
-		corrupt = item_look(lsm, table, o, slot, &found);
-		verify_slot(o, slot, &found, corrupt, v);
-	}
-	/* The store has each key once, and those alone that the index finds. */
 	for (;;) {
 		length = sizeof(key) - 1;
 		ret = lsm_table_next(table, &cursor, key, &length, NULL, 0, NULL);
@@ -181,6 +397,7 @@ void verify_items(const char *path, struct oracle *o, struct verdict *v)
 			break;
 		key[length < sizeof(key) ? length : sizeof(key) - 1] = 0;
 		if (sscanf(key, "item %llu", (unsigned long long *)&slot) != 1 || slot >= o->nr_slots || seen[slot]++ ||
+		    table_of(items, slot) != table || is_root(o, slot) || is_object(o, slot) ||
 		    lsm_table_get(table, key, length, NULL, 0, NULL) < 0) {
 			fprintf(stderr, "an item that is not right: %s\n", key);
 			v->corrupt++;
@@ -188,7 +405,29 @@ void verify_items(const char *path, struct oracle *o, struct verdict *v)
 	}
 	if (ret)
 		die("lsm_table_next", ret);
+}
+
+void verify_items(const char *path, struct oracle *o, struct verdict *v)
+{
+	uint8_t *seen = calloc(o->nr_slots, 1);
+	struct state found;
+	struct items items;
+	uint64_t slot;
+	bool corrupt;
+	uint32_t i;
+
+	if (!seen)
+		die("memory", -ENOMEM);
+	open_items(path, &items);
+	for (slot = 0; slot < o->nr_slots; slot++) {
+		corrupt = item_look(&items, o, slot, &found);
+		verify_slot(o, slot, &found, corrupt, v);
+	}
+	v->corrupt += oracle_torn(o, &v->item_groups);
+	for (i = 0; i < ITEMS_TABLES; i++) {
+		verify_table(&items, items.tables[i], o, seen, v);
+		lsm_table_close(items.tables[i]);
+	}
 	free(seen);
-	lsm_table_close(table);
-	lsm_close(lsm);
+	lsm_close(items.lsm);
 }

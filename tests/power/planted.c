@@ -297,27 +297,27 @@ static bool commits_right(uint64_t *random)
 #define GROUP_SLOTS	16u
 #define GROUP_OPS	40u
 
-/* The oracle takes an operation on an object. */
+/* The oracle takes an operation on an object or a key. */
 static void group_note(struct oracle *o, uint8_t what, uint8_t op, uint64_t slot, uint64_t number, uint64_t group)
 {
 	struct record r;
 
-	record_fill(&r, 'o', what, op, 0);
+	record_fill(&r, o->kind, what, op, 0);
 	r.slot = slot;
 	r.sequence = number;
 	r.group = group;
-	r.handle = slot + 1;
+	r.handle = o->kind == 'o' ? slot + 1 : 0;
 	r.length = 100;
 	record_seal(&r);
 	oracle_take(o, &r);
 }
 
-/* So many objects, which operations 1 .. @nr have made. */
-static bool group_begin(struct oracle *o, uint64_t nr)
+/* So many objects, or keys, which operations 1 .. @nr have made. */
+static bool group_begin(struct oracle *o, uint8_t kind, uint64_t nr)
 {
 	uint64_t slot;
 
-	CHECK(!oracle_init(o, 'o', nr));
+	CHECK(!oracle_init(o, kind, nr));
 	o->shows = true;
 	for (slot = 0; slot < nr; slot++) {
 		group_note(o, ISSUED, OP_ALLOC, slot, slot + 1, 0);
@@ -361,7 +361,7 @@ static bool groups_right(uint64_t *random)
 	uint64_t group, cut, slot, number = GROUP_SLOTS + 1;
 	struct oracle o;
 
-	CHECK(group_begin(&o, GROUP_SLOTS));
+	CHECK(group_begin(&o, 'o', GROUP_SLOTS));
 	/* The first is a group of all; then some of some. */
 	for (group = number, slot = 0; slot < GROUP_SLOTS; slot++, number++)
 		group_note(&o, ISSUED, OP_REPLACE, slot, number, group);
@@ -404,7 +404,7 @@ static bool checks_right(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		CHECK(group_begin(&o, OBJECTS));
+		CHECK(group_begin(&o, 'o', OBJECTS));
 		group_note(&o, ISSUED, OP_REPLACE, CHECKED, VERSION, 0);
 		group_note(&o, ISSUED, OP_REPLACE, CHANGED, GROUP, GROUP);
 		group_note(&o, ISSUED, OP_CHECK, CHECKED, CHECKS, GROUP);
@@ -420,9 +420,34 @@ static bool checks_right(void)
 		CHECK(o.checks == !cases[i].durable);
 		group_end(&o);
 	}
-	CHECK(group_begin(&o, OBJECTS));
+	CHECK(group_begin(&o, 'o', OBJECTS));
 	group_note(&o, ISSUED, OP_CHECK, CHECKED, VERSION, VERSION);
 	CHECK(!group_torn(&o, VERSION, OBJECTS, 0) && !o.checks);	/* of what is durable */
+	group_end(&o);
+	return true;
+}
+
+/*
+ * Keys after a cut: a group has put some that were there and some that were not, and removed others; later changes are
+ * of a part of them.  None is torn, unless one key is as it was before the group; which one it is does not matter.
+ */
+static bool keys_right(uint64_t *random)
+{
+	enum { THERE = GROUP_SLOTS / 2, LATER = GROUP_SLOTS / 4 };
+	uint64_t fault = random_below(random, 2) ? GROUP_SLOTS : LATER + random_below(random, GROUP_SLOTS - LATER);
+	uint64_t slot, group, number = GROUP_SLOTS + 1, cut;
+	struct oracle o;
+
+	CHECK(group_begin(&o, 'i', GROUP_SLOTS));
+	for (slot = THERE; slot < GROUP_SLOTS; slot++, number++) {
+		group_note(&o, ISSUED, OP_FREE, slot, number, 0);
+		group_note(&o, DURABLE, OP_FREE, slot, number, 0);
+	}
+	for (group = number, slot = 0; slot < GROUP_SLOTS; slot++, number++)
+		group_note(&o, ISSUED, slot < THERE && slot % 2 ? OP_FREE : OP_REPLACE, slot, number, group);
+	for (cut = number - 1; number < group + GROUP_OPS; number++)
+		group_note(&o, ISSUED, random_below(random, 2) ? OP_FREE : OP_REPLACE, random_below(random, LATER), number, 0);
+	CHECK(group_torn(&o, random_below(random, 2) ? number : cut, fault, group) == (fault < GROUP_SLOTS));
 	group_end(&o);
 	return true;
 }
@@ -469,5 +494,8 @@ int main(void)
 		right = groups_right(&random);
 	tap_ok(right, "a group is there or not, and one that is torn is found");
 	tap_ok(checks_right(), "so is one without what it has checked");
+	for (i = 0, right = true; i < ROUNDS && right; i++)
+		right = keys_right(&random);
+	tap_ok(right, "a group of keys is there or not, and one that is torn is found");
 	return tap_end();
 }

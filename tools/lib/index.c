@@ -405,32 +405,48 @@ void lsm_probe_begin(struct lsm_probe *probe, struct lsm_index *index, uint64_t 
 	probe->steps = CHAIN;
 }
 
-/* All slots were looked at. Return: 0: the key is not there; 1: look again; -ETIMEDOUT. */
+/*
+ * A stripe is being made anew: wait until it is.  Who did that may have been killed: then this client does, if it can
+ * change the index.
+ */
+static int await_anew(struct lsm_index *index, uint32_t number)
+{
+	const struct lsm_stripe *stripe = &index->stripes[number];
+	int64_t end = lsm_now_ns() + LOCK_SECONDS * 1000000000ll;
+	uint64_t shape;
+	int ret;
+
+	while ((shape = atomic_load_explicit(&stripe->shape, memory_order_acquire)) & 1) {
+		if (lsm_now_ns() > end)
+			return -ETIMEDOUT;
+		wait_change(&stripe->shape, shape);
+		if (!index->owner || !(atomic_load_explicit(&stripe->shape, memory_order_relaxed) & 1))
+			continue;
+		ret = lsm_index_settle(index, number);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* All slots were looked at. Return: 0: the key is not there; 1: look again; as await_anew(). */
 static int probe_end(struct lsm_probe *probe)
 {
-	const struct lsm_stripe *stripe = &probe->index->stripes[lsm_stripe_of(probe->hash)];
-	uint64_t shape = atomic_load_explicit(&stripe->shape, memory_order_relaxed);
-	int64_t end = 0;
+	uint32_t number = lsm_stripe_of(probe->hash);
+	uint64_t shape = atomic_load_explicit(&probe->index->stripes[number].shape, memory_order_relaxed);
+	int ret;
 
 	if (probe->locked || (shape == probe->shape && !(shape & 1)))
 		return 0;
-	/* Another thread makes it anew. */
-	while (shape & 1) {
-		if (!end)
-			end = lsm_now_ns() + LOCK_SECONDS * 1000000000ll;
-		else if (lsm_now_ns() > end)
-			return -ETIMEDOUT;
-		wait_change(&stripe->shape, shape);
-		shape = atomic_load_explicit(&stripe->shape, memory_order_acquire);
-	}
-	return 1;
+	ret = await_anew(probe->index, number);
+	return ret ? ret : 1;
 }
 
 /**
  * lsm_probe_next() - find the next slot that may have the key
  * @probe: from lsm_probe_begin()
  *
- * Return: 1: slot and value are set; 0: there is none; -ETIMEDOUT: the stripe is being made anew.
+ * Return: 1: slot and value are set; 0: there is none; -ETIMEDOUT: the stripe is being made anew; as lsm_index_lock().
  */
 int lsm_probe_next(struct lsm_probe *probe)
 {
