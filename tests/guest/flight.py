@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The Flight server in a guest: two servers, each with a store of its own, stand for two hosts. See flight.sh.
 
-What a client gets is what the store has. Partial aggregates of both, added up, are what plain Python finds. A
-stream whose snapshot is revoked, or whose server stops or dies, ends with an exception.
+What a client gets is what the store has, also if the client is DuckDB. Partial aggregates of both, added up, are what
+plain Python finds. A stream whose snapshot is revoked, or whose server stops or dies, ends with an exception.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from typing import Any, Callable, Iterator, Optional
 
 from pylib import ORDER, REPO, Tap, orders, revoked, run, store_made, wait_until
 
+import duckdb
 import pyarrow as pa
 from pyarrow import flight
 
@@ -105,6 +106,24 @@ def test_streams(tap: Tap, host: Host, name: str, made: Any) -> None:
         tap.same("an aggregate", table.to_pylist(),
                  store.aggregate({"cents": "i64@8"}, "u32@0").to_arrow().to_pylist())
         tap.same("its schema was told", table.schema, info.schema)
+
+
+def test_duckdb(tap: Tap, host: Host, name: str, made: Any) -> None:
+    """DuckDB reads the stream as it comes."""
+    wanted: dict[int, tuple[int, int]] = {}
+    for order in made:
+        region, cents = int(order["region"]), int(order["cents"])
+        rows, total = wanted.get(region, (0, 0))
+        wanted[region] = (rows + 1, total + cents)
+    with host.connect() as client:
+        reader = client.do_get(ticket(store=name, columns=COLUMNS, table=3, rows=1000, exact=True)).to_reader()
+        found = duckdb.from_arrow(reader).aggregate("region, count(*), sum(cents)", "region").fetchall()
+        tap.same("DuckDB over a stream: groups", {region: (rows, int(cents)) for region, rows, cents in found}, wanted)
+        reader = client.do_get(ticket(store=name, columns=COLUMNS, table=3, where=["region>=2"])).to_reader()
+        tap.same("DuckDB over a stream: a condition of its own",
+                 duckdb.from_arrow(reader).filter("cents > 0 and region < 5").aggregate("count(*), sum(cents)").fetchall(),
+                 [(int(chosen.size), int(chosen.sum())) for chosen in [
+                     made["cents"][(made["region"] >= 2) & (made["region"] < 5) & (made["cents"] > 0)]]])
 
 
 def test_errors(tap: Tap, host: Host, name: str, other: str) -> None:
@@ -202,6 +221,7 @@ def main() -> int:
                 store.alloc_many(part, table=3)
         with running(Path(directory), [one], [other], []) as hosts:
             test_streams(tap, hosts[0], one, made[0])
+            test_duckdb(tap, hosts[0], one, made[0])
             test_errors(tap, hosts[0], one, other)
             test_hosts(tap, [hosts[0].address(), hosts[1].address()], made)
             with hosts[2].connect() as client:

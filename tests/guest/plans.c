@@ -5,7 +5,8 @@
  * A store is filled with objects of all sizes and some tables; many are replaced and freed, and segments are
  * compacted and cleaned.  At rest each plan must then give each object that was asked for exactly
  * once, with its bytes, whatever the predicates, the list and the number of threads.  While writers
- * change all objects, a scan in the order of the log must see each object as it was at its version.
+ * change all objects, a scan in the order of the log must see each object as it was at its version.  And of a store
+ * that does not change, the planner must choose by how much of it is wanted.
  */
 #include <errno.h>
 #include <lsmem/lsmem_format.h>
@@ -633,6 +634,159 @@ TEST_F_TIMEOUT(plans, writers, 240)
 	EXPECT_LT(0, events);
 	free(collected.seen);
 	free(bytes);
+}
+
+/* ---- The choice --------------------------------------------------------------- */
+
+#define FIXED		200000u
+#define FIXED_BYTES	200u
+
+/* A plan is chosen that costs least of those that are possible. */
+static bool cheapest(const struct lsm_explain *explain)
+{
+	uint32_t plan;
+
+	if (explain->plan >= LSM_PLANS || explain->cost_ns[explain->plan] < 0)
+		return false;
+	for (plan = 0; plan < LSM_PLANS_MAX; plan++)
+		if (explain->cost_ns[plan] >= 0 && explain->cost_ns[plan] < explain->cost_ns[explain->plan])
+			return false;
+	return true;
+}
+
+static int count_rows(void *context, unsigned int thread, const struct lsm_row *rows, size_t nr)
+{
+	uint64_t *count = context;
+
+	(void)thread;
+	(void)rows;
+	*count += nr;
+	return 0;
+}
+
+FIXTURE(fixed) {
+	struct store store;
+	uint64_t *handles;
+	uint64_t *list;
+};
+
+FIXTURE_SETUP(fixed)
+{
+	uint8_t bytes[FIXED_BYTES] = { 0 };
+	struct lsmem_op ops[64];
+	uint32_t i, nr;
+
+	self->handles = calloc(FIXED, sizeof(*self->handles));
+	self->list = calloc(FIXED, sizeof(*self->list));
+	ASSERT_TRUE(self->handles && self->list);
+	ASSERT_EQ(0, store_create(&self->store, STORE_BYTES, FIXED, 0));
+	for (i = 0; i < FIXED; i += 64) {
+		for (nr = 0; nr < 64; nr++)
+			ops[nr] = lsm_op_alloc(bytes, sizeof(bytes), 0);
+		ASSERT_EQ(0, lsm_vector(self->store.lsm, ops, 64, 0, NULL));
+		for (nr = 0; nr < 64; nr++)
+			self->handles[i + nr] = ops[nr].handle;
+	}
+}
+
+FIXTURE_TEARDOWN(fixed)
+{
+	free(self->handles);
+	free(self->list);
+	EXPECT_EQ(0, store_destroy(&self->store));
+}
+
+/* Of a store that does not change, the plan follows from how much of it is wanted. */
+TEST_F_TIMEOUT(fixed, choice, 240)
+{
+	static const size_t wanted[] = { 1, 10, 100, 1000, 10000, FIXED / 4, FIXED / 2, FIXED };
+	struct lsm_explain whole, exact, some, less, before = { 0 };
+	uint64_t *handles = self->handles, *list = self->list;
+	struct lsm *lsm = self->store.lsm;
+	uint64_t state = test_seed, rows = 0, had, i, other;
+	struct lsm_scan scan = { .threads = 1, .batch = count_rows, .context = &rows };
+	struct lsm_scan_result result;
+	uint32_t plan;
+
+	/* All of it, without a list: the log, also by a scan; there are no look-ups without a list. */
+	ASSERT_EQ(0, lsm_scan_explain(lsm, &scan, &whole));
+	EXPECT_EQ(LSM_PLAN_LOG, whole.plan);
+	EXPECT_TRUE(cheapest(&whole));
+	EXPECT_EQ(FIXED, whole.objects);
+	EXPECT_EQ(FIXED, whole.wanted);
+	EXPECT_GT(0, whole.cost_ns[LSM_PLAN_LOOKUP]);
+	EXPECT_GT(0, whole.cost_ns[LSM_PLAN_SORTED]);
+	EXPECT_LT(whole.cost_ns[LSM_PLAN_LOG], whole.cost_ns[LSM_PLAN_TABLE]);
+	ASSERT_EQ(0, lsm_scan(lsm, &scan, &result));
+	EXPECT_EQ(LSM_PLAN_LOG, result.explain.plan);
+	EXPECT_EQ(FIXED, rows);
+
+	/* Fewer bytes of each, fewer indices, and more threads cost less. */
+	scan.prefix = 8;
+	ASSERT_EQ(0, lsm_scan_explain(lsm, &scan, &less));
+	EXPECT_LT(less.cost_ns[LSM_PLAN_TABLE], whole.cost_ns[LSM_PLAN_TABLE]);
+	EXPECT_LT(less.cost_ns[LSM_PLAN_LOG], whole.cost_ns[LSM_PLAN_LOG]);
+	scan.prefix = 0;
+	scan.index_end = FIXED / 2;
+	ASSERT_EQ(0, lsm_scan_explain(lsm, &scan, &less));
+	EXPECT_LT(less.cost_ns[LSM_PLAN_TABLE], whole.cost_ns[LSM_PLAN_TABLE]);
+	scan.index_end = 0;
+	scan.threads = 2;
+	ASSERT_EQ(0, lsm_scan_explain(lsm, &scan, &less));
+	EXPECT_LT(less.cost_ns[LSM_PLAN_TABLE], whole.cost_ns[LSM_PLAN_TABLE]);
+	EXPECT_LT(less.cost_ns[LSM_PLAN_LOG], whole.cost_ns[LSM_PLAN_LOG]);
+	scan.threads = 1;
+
+	/* Lists in random order, ever longer: a short one is looked up, and no plan becomes cheaper. */
+	memcpy(list, handles, FIXED * sizeof(*list));
+	for (i = FIXED; i > 1; i--) {
+		other = random_below(&state, i);
+		had = list[i - 1];
+		list[i - 1] = list[other];
+		list[other] = had;
+	}
+	scan.handles = list;
+	for (i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+		scan.nr_handles = wanted[i];
+		ASSERT_EQ(0, lsm_scan_explain(lsm, &scan, &some));
+		EXPECT_TRUE(cheapest(&some));
+		EXPECT_EQ(wanted[i], some.wanted);
+		for (plan = LSM_PLAN_LOOKUP; plan < LSM_PLANS; plan++)
+			EXPECT_LT(before.cost_ns[plan], some.cost_ns[plan])
+				TH_LOG("%zu wanted, plan %s", wanted[i], lsm_plan_name(plan));
+		if (wanted[i] <= FIXED / 20)
+			EXPECT_EQ(LSM_PLAN_LOOKUP, some.plan)
+				TH_LOG("%zu wanted", wanted[i]);
+		before = some;
+	}
+	/* All of them in a list: the list is no help, and costs more than none. */
+	EXPECT_LT(whole.cost_ns[LSM_PLAN_LOG], some.cost_ns[LSM_PLAN_LOG]);
+	EXPECT_LT(whole.cost_ns[LSM_PLAN_TABLE], some.cost_ns[LSM_PLAN_TABLE]);
+	scan.nr_handles = 100;
+	rows = 0;
+	ASSERT_EQ(0, lsm_scan(lsm, &scan, &result));
+	EXPECT_EQ(LSM_PLAN_LOOKUP, result.explain.plan);
+	EXPECT_EQ(100, rows);
+
+	/* A list in the order of the table needs no sorting. */
+	scan.handles = handles;
+	ASSERT_EQ(0, lsm_scan_explain(lsm, &scan, &less));
+	EXPECT_EQ(LSM_PLAN_LOOKUP, less.plan);
+	EXPECT_LT(less.cost_ns[LSM_PLAN_LOOKUP], less.cost_ns[LSM_PLAN_SORTED]);
+
+	/* Exactness leaves the log alone, whatever it costs. */
+	scan.flags = LSM_SCAN_EXACT;
+	ASSERT_EQ(0, lsm_scan_explain(lsm, &scan, &exact));
+	EXPECT_EQ(LSM_PLAN_LOG, exact.plan);
+	EXPECT_LT(less.cost_ns[LSM_PLAN_LOOKUP], exact.cost_ns[LSM_PLAN_LOG]);
+	for (plan = 0; plan < LSM_PLAN_LOG; plan++)
+		EXPECT_GT(0, exact.cost_ns[plan]);
+	rows = 0;
+	ASSERT_EQ(0, lsm_scan(lsm, &scan, &result));
+	EXPECT_EQ(LSM_PLAN_LOG, result.explain.plan);
+	EXPECT_EQ(100, rows);
+	scan.plan = LSM_PLAN_LOOKUP;
+	EXPECT_EQ(-EOPNOTSUPP, lsm_scan_explain(lsm, &scan, &exact));
 }
 
 TEST_HARNESS_MAIN

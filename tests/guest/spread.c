@@ -4,7 +4,8 @@
  *
  * At rest each kind of change, for each type, must leave each object as a computation from its old bytes says,
  * and those that are not selected as they were.  While writers raise the same values, no change of either side is
- * lost: the sum tells.  A spread that is cut off and goes on changes each object once.
+ * lost: the sum tells.  A spread that is cut off and goes on changes each object once.  A snapshot has all changes of
+ * a group or none.
  */
 #include <errno.h>
 #include <lsmem/lsmem_format.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kselftest_harness.h"
 #include "store.h"
@@ -471,6 +473,203 @@ TEST_F_TIMEOUT(spread, writers, 240)
 	       (unsigned long long)lost, (unsigned long long)again);
 	EXPECT_LT(0, spreads);
 	EXPECT_LT(0, lost);
+}
+
+/* ---- Groups --------------------------------------------------------------------- */
+
+#define SMALL		4096u	/* objects, of which each group has 64 */
+#define GROUP		64u
+#define SMALL_BYTES	1500u
+#define SNAPSHOTS	200u
+#define ROUNDS		8000u	/* spreads, at most */
+
+/**
+ * struct watched - a store whose objects are changed in groups, while a thread makes exact snapshots
+ * @store: store
+ * @handles: SMALL
+ * @mark: an object that is replaced after each group: the versions of a group lie between two of its own
+ * @marks: its versions
+ * @nr_marks: entries of @marks
+ * @room: for so many
+ * @versions: of the objects in each snapshot, SMALL each
+ * @counts: rows of each snapshot
+ * @nr: snapshots that stood to their end
+ * @wanted: so many, up to SNAPSHOTS
+ * @revoked: those that did not
+ * @state: of random numbers
+ * @stop: set when there are so many, and when no spread follows
+ * @error: the first
+ */
+struct watched {
+	struct store store;
+	uint64_t handles[SMALL];
+	uint64_t mark;
+	uint64_t *marks;
+	size_t nr_marks;
+	size_t room;
+	uint64_t *versions;
+	uint32_t counts[SNAPSHOTS];
+	uint32_t nr;
+	uint32_t wanted;
+	uint32_t revoked;
+	uint64_t state;
+	atomic_bool stop;
+	int error;
+};
+
+/* After a group. */
+static int make_mark(void *context, uint64_t done, uint64_t total)
+{
+	struct watched *watched = context;
+
+	(void)done;
+	(void)total;
+	if (watched->nr_marks == watched->room)
+		return -E2BIG;
+	return lsm_replace(watched->store.lsm, watched->mark, "mark", 4, 0, &watched->marks[watched->nr_marks++]);
+}
+
+static int note_versions(void *context, unsigned int thread, const struct lsm_row *rows, size_t nr)
+{
+	struct watched *watched = context;
+	size_t i;
+
+	(void)thread;
+	for (i = 0; i < nr && watched->counts[watched->nr] < SMALL; i++)
+		watched->versions[watched->nr * SMALL + watched->counts[watched->nr]++] = rows[i].version;
+	return i < nr ? -E2BIG : 0;
+}
+
+static void *watch(void *argument)
+{
+	struct watched *watched = argument;
+	struct lsm_scan all = {
+		.flags = LSM_SCAN_EXACT, .threads = 1, .one_table = 1, .table = 1, .batch = note_versions,
+		.context = watched,
+	};
+	struct lsm_scan_result result;
+	int ret;
+
+	while (watched->nr < watched->wanted && !watched->error && !watched->stop) {
+		usleep(random_below(&watched->state, 2000));	/* at any moment */
+		watched->counts[watched->nr] = 0;
+		ret = lsm_scan(watched->store.lsm, &all, &result);
+		if (!ret)
+			watched->nr++;
+		else if (ret == -ECANCELED || ret == -ENOSPC || ret == -EBUSY)
+			watched->revoked++;
+		else
+			watched->error = ret;
+	}
+	watched->stop = true;
+	return NULL;
+}
+
+static int compare_versions(const void *a, const void *b)
+{
+	const uint64_t *one = a, *other = b;
+
+	return *one < *other ? -1 : *one > *other;
+}
+
+/* How many objects of a snapshot were changed by the last group that has changed any; 0: none was. */
+static uint32_t count_last(const struct watched *watched, uint32_t snapshot)
+{
+	uint64_t *versions = &watched->versions[snapshot * SMALL], last;
+	size_t low = 0, high = watched->nr_marks;
+	uint32_t nr = 0;
+
+	qsort(versions, SMALL, sizeof(*versions), compare_versions);
+	last = versions[SMALL - 1];
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (watched->marks[middle] < last)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	/* The first mark is made before all groups. */
+	if (!low)
+		return 0;
+	while (nr < SMALL && versions[SMALL - 1 - nr] > watched->marks[low - 1])
+		nr++;
+	return nr;
+}
+
+FIXTURE(groups) {
+	struct watched watched;
+};
+
+FIXTURE_SETUP(groups)
+{
+	struct watched *watched = &self->watched;
+	uint8_t bytes[SMALL_BYTES] = { 0 };
+	uint32_t i;
+
+	watched->state = test_seed;
+	watched->room = 1 + (size_t)ROUNDS * SMALL / GROUP;
+	watched->marks = malloc(watched->room * sizeof(*watched->marks));
+	watched->versions = malloc(SNAPSHOTS * SMALL * sizeof(*watched->versions));
+	ASSERT_TRUE(watched->marks && watched->versions);
+	ASSERT_EQ(0, store_create(&watched->store, STORE_BYTES, 2 * SMALL, 0));
+	for (i = 0; i < SMALL; i++)
+		ASSERT_EQ(0, lsm_alloc(watched->store.lsm, bytes, sizeof(bytes), LSM_TABLE(1), &watched->handles[i],
+				       NULL));
+	ASSERT_EQ(0, lsm_alloc(watched->store.lsm, "mark", 4, 0, &watched->mark, &watched->marks[0]));
+	watched->nr_marks = 1;
+}
+
+FIXTURE_TEARDOWN(groups)
+{
+	free(self->watched.marks);
+	free(self->watched.versions);
+	EXPECT_EQ(0, store_destroy(&self->watched.store));
+}
+
+/*
+ * A snapshot has all of a group or nothing of it: the newest of its groups, too, has changed all of its objects.  One
+ * thread changes them, so that the groups before are complete.
+ */
+TEST_F_TIMEOUT(groups, change_together, 240)
+{
+	struct lsm_scan all = { .threads = 1, .one_table = 1, .table = 1 };
+	struct watched *watched = &self->watched;
+	struct lsm_spread spread = {
+		.how = LSM_SPREAD_ADD, .flags = LSM_ATOMIC, .column = u64_column, .amount.i64 = 1,
+		.progress = make_mark, .context = watched,
+	};
+	uint32_t rounds = 0, whole = 0, torn = 0, i, nr;
+	struct lsm_spread_report report = { 0 };
+	pthread_t thread;
+	int ret = 0;
+
+	watched->wanted = 20 + (uint32_t)test_scaled(SNAPSHOTS - 20);
+	if (watched->wanted > SNAPSHOTS)
+		watched->wanted = SNAPSHOTS;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, watch, watched));
+	while (!ret && !watched->stop && rounds < ROUNDS) {
+		ret = lsm_spread(watched->store.lsm, &all, &spread, &report);
+		if (ret == -ECANCELED || ret == -ENOSPC || ret == -EBUSY)
+			ret = 0;	/* of its scan: nothing has changed */
+		else
+			rounds++;
+	}
+	watched->stop = true;
+	pthread_join(thread, NULL);
+	EXPECT_EQ(0, ret);
+	EXPECT_EQ(0, watched->error);
+	EXPECT_EQ(SMALL, report.changed);
+	for (i = 0; i < watched->nr; i++) {
+		EXPECT_EQ(SMALL, watched->counts[i]);
+		nr = count_last(watched, i);
+		whole += nr == GROUP;
+		torn += nr && nr != GROUP;
+	}
+	TH_LOG("%u spreads; %u snapshots, %u within spreads, %u with a part of a group; %u revoked", rounds, watched->nr,
+	       whole + torn, torn, watched->revoked);
+	EXPECT_EQ(0, torn);
+	EXPECT_LT(0, whole);
 }
 
 TEST_HARNESS_MAIN
