@@ -837,6 +837,75 @@ TEST_F(snapshot, few)
 	EXPECT_EQ(-EBUSY, snapshot_try(client->store.fd, (struct lsmem_snapshot){ 0 }));
 }
 
+#define USER		65534	/* nobody */
+
+/* A process of another user takes a snapshot, and keeps it until it is killed.  Returns 0, or why it got none. */
+static int user_take(const char *path, pid_t *child)
+{
+	int answer[2], got = 0;
+
+	if (pipe(answer))
+		return -errno;
+	*child = fork();
+	if (!*child) {
+		struct snapshot snapshot;
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+
+		got = setgid(USER) || setuid(USER) ? -EPERM : snapshot_open(fd, 0, 0, &snapshot);
+		if (write(answer[1], &got, sizeof(got)) != sizeof(got))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(answer[1]);
+	got = read(answer[0], &got, sizeof(got)) == sizeof(got) ? got : -EIO;
+	close(answer[0]);
+	return got;
+}
+
+static void user_end(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+/* The last one that is left is not for a user that has others, by however many files and processes. */
+TEST_F(snapshot, user)
+{
+	struct client *client = &self->client;
+	const char *path = client->store.path;
+	struct snapshot own[2];
+	pid_t users[4];
+	uint32_t i;
+
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(0, user_take(path, &users[i]));
+	EXPECT_EQ(-EBUSY, user_take(path, &users[3]));
+	user_end(users[3]);
+	/* It is for others; then there is none. */
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 0, 0, &own[0]));
+	EXPECT_EQ(-EBUSY, snapshot_try(client->store.fd, (struct lsmem_snapshot){ 0 }));
+	user_end(users[2]);
+	EXPECT_EQ(-EBUSY, user_take(path, &users[2]));
+	/* A user that may exceed limits takes that as well. */
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 0, 0, &own[1]));
+	for (i = 0; i < 3; i++)
+		user_end(users[i]);
+	/* Whichever user has the others. */
+	EXPECT_EQ(0, user_take(path, &users[0]));
+	EXPECT_EQ(-EBUSY, user_take(path, &users[1]));
+	snapshot_close(&own[0]);
+	snapshot_close(&own[1]);
+	for (i = 0; i < 2; i++)
+		user_end(users[i]);
+	/* Of one in all nothing is set aside. */
+	EXPECT_EQ(0, store_set_attribute(&client->store, "limits/snapshots_max", 1));
+	EXPECT_EQ(0, user_take(path, &users[0]));
+	EXPECT_EQ(-EBUSY, user_take(path, &users[1]));
+	for (i = 0; i < 2; i++)
+		user_end(users[i]);
+}
+
 /* What is not active has none; of a store that is not tiered nothing is to be read from backups. */
 TEST_F(snapshot, other_stores)
 {
