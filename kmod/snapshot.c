@@ -36,6 +36,8 @@
  * seglets of LSMEM_SNAPSHOTS_MOST snapshots at a time.
  */
 #include <linux/bitmap.h>
+#include <linux/capability.h>
+#include <linux/cred.h>
 #include <linux/freezer.h>
 #include <linux/kthread.h>
 #include <linux/sched/signal.h>
@@ -696,36 +698,63 @@ static void lsmem_frozen_destroy(struct lsmem_frozen *frozen)
 	kfree(frozen);
 }
 
+/*
+ * Take one of the store's places for a snapshot.  The last one that is left is for a user that has none: so one user
+ * alone cannot keep all others from exact scans.  Who may exceed limits may take it, too.
+ */
+static bool lsmem_frozen_place(struct lsmem_frozen *frozen)
+{
+	bool may = ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE), room;
+	struct lsmem_snapshots *snapshots = &frozen->store->snapshots;
+	u32 most = READ_ONCE(snapshots->most), own = 0;
+	const struct lsmem_frozen *other;
+
+	frozen->user = current_euid();
+	spin_lock(&snapshots->lock);
+	list_for_each_entry(other, &snapshots->places, place)
+		own += uid_eq(other->user, frozen->user);
+	room = snapshots->nr < most && (snapshots->nr + 1 < most || !own || may);
+	if (room) {
+		list_add_tail(&frozen->place, &snapshots->places);
+		snapshots->nr++;
+	}
+	spin_unlock(&snapshots->lock);
+	return room;
+}
+
+/* Give the place back; under snapshots.lock. */
+static void lsmem_frozen_leave(struct lsmem_frozen *frozen)
+{
+	lockdep_assert_held(&frozen->store->snapshots.lock);
+	list_del(&frozen->place);
+	frozen->store->snapshots.nr--;
+}
+
 /**
  * lsmem_snapshot_new - prepare a snapshot
  * @store: active, object kind
  *
  * Context: sleeps.
  * Return: the snapshot, which keeps nothing back before its cut, or an ERR_PTR: -EBUSY: the store has
- * limits/snapshots_max; -ENOMEM.
+ * limits/snapshots_max, or one less and the caller's user has some of them; -ENOMEM.
  */
 struct lsmem_frozen *lsmem_snapshot_new(struct lsmem_store *store)
 {
 	struct lsmem_snapshots *snapshots = &store->snapshots;
 	struct lsmem_frozen *frozen;
-	bool room;
 
 	frozen = kzalloc(sizeof(*frozen), GFP_KERNEL_ACCOUNT);
 	if (!frozen)
 		return ERR_PTR(-ENOMEM);
 	frozen->store = store;
 	INIT_DELAYED_WORK(&frozen->over, lsmem_frozen_over);
-	spin_lock(&snapshots->lock);
-	room = snapshots->nr < READ_ONCE(snapshots->most);
-	snapshots->nr += room;
-	spin_unlock(&snapshots->lock);
-	if (!room) {
+	if (!lsmem_frozen_place(frozen)) {
 		kfree(frozen);
 		return ERR_PTR(-EBUSY);
 	}
 	if (lsmem_frozen_alloc(frozen)) {
 		spin_lock(&snapshots->lock);
-		snapshots->nr--;
+		lsmem_frozen_leave(frozen);
 		spin_unlock(&snapshots->lock);
 		lsmem_frozen_destroy(frozen);
 		return ERR_PTR(-ENOMEM);
@@ -755,7 +784,7 @@ void lsmem_snapshot_end(struct lsmem_frozen *frozen)
 	spin_lock(&snapshots->lock);
 	list_del_rcu(&frozen->node);
 	WRITE_ONCE(frozen->store->handles.colds, frozen->store->handles.colds - !!frozen->cold);
-	snapshots->nr--;
+	lsmem_frozen_leave(frozen);
 	spin_unlock(&snapshots->lock);
 	if (frozen->cold)
 		synchronize_rcu();	/* lsmem_word_late() */
@@ -770,6 +799,7 @@ void lsmem_snapshots_setup(struct lsmem_store *store)
 {
 	spin_lock_init(&store->snapshots.lock);
 	INIT_LIST_HEAD(&store->snapshots.list);
+	INIT_LIST_HEAD(&store->snapshots.places);
 	mutex_init(&store->snapshots.cutting);
 	store->snapshots.most = LSMEM_SNAPSHOTS_MAX;
 	store->snapshots.time_ms = LSMEM_SNAPSHOT_MS;

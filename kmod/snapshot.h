@@ -12,6 +12,7 @@
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
+#include <linux/uidgid.h>
 #include <linux/workqueue.h>
 
 #include "../uapi/lsmem.h"
@@ -27,6 +28,8 @@ struct lsmem_store;
 /**
  * struct lsmem_frozen - a snapshot
  * @store: held open
+ * @place: in snapshots.places
+ * @user: who has made it
  * @node: in snapshots.list, until it has ended; under snapshots.lock, as all that follows @until
  * @window: what the reader maps first: a struct lsmem_snapshot_page in a page of its own, and @salts
  * @bytes: of @window and, behind it, the frozen bitmap and @late, whole pages
@@ -49,6 +52,8 @@ struct lsmem_store;
  */
 struct lsmem_frozen {
 	struct lsmem_store *store;
+	struct list_head place;
+	kuid_t user;
 	struct list_head node;
 	struct lsmem_snapshot_page *window;
 	size_t bytes;
@@ -73,6 +78,7 @@ struct lsmem_frozen {
  * struct lsmem_snapshots - the snapshots of a store
  * @lock: protects @list and what snapshots keep back
  * @list: those that have not ended; changes of objects go through it under rcu_read_lock()
+ * @places: all that there are, and those that are being made: at most LSMEM_SNAPSHOTS_MOST; under @lock
  * @nr: how many
  * @kept: seglets that any of them keeps back; read without the lock as a hint
  * @cutting: one cut at a time
@@ -89,6 +95,7 @@ struct lsmem_frozen {
 struct lsmem_snapshots {
 	spinlock_t lock;
 	struct list_head list;
+	struct list_head places;
 	u32 nr;
 	u32 kept;
 	struct mutex cutting;

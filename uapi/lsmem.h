@@ -347,7 +347,8 @@ struct lsmem_page {
  * and nothing is fetched; a fatal signal ends it.
  *
  * EBADF: this descriptor cannot read.  EBUSY: the store has
- * limits/snapshots_max snapshots.  ENOSPC: no seglet may be kept back, or a writer waits for space.
+ * limits/snapshots_max snapshots, or one less, and some of them are of the caller's effective user, and the caller has
+ * no CAP_SYS_RESOURCE.  ENOSPC: no seglet may be kept back, or a writer waits for space.
  * ETIMEDOUT: the copy was not made within limits/view_ms.  ENOMEM.  EMFILE, ENFILE: no descriptor.
  */
 struct lsmem_snapshot {

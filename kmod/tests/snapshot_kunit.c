@@ -17,6 +17,8 @@
 #define SNAPSHOT_CHANGES	40000u	/* that it makes; they fit into the store */
 #define SNAPSHOT_CUTS		16u
 #define SNAPSHOT_ENDS		15u
+#define SNAPSHOT_PACES		64u	/* cuts at most, until cleaners were seen to rest for long */
+#define SNAPSHOT_REST		(2 * NSEC_PER_MSEC)	/* for so long */
 
 /* Has a copy the entry that a word points to, or pointed to? */
 static bool snapshot_copied(const struct lsmem_livemap_copy *copy, u64 word)
@@ -642,6 +644,87 @@ static void snapshot_test_stalled(struct kunit *test)
 	lsmem_snapshot_end(snapshot_cut(test, 0, 0));
 }
 
+/**
+ * struct snapshot_watch - how long a cut lets cleaners rest
+ * @store: the store
+ * @stop: set by the test
+ * @first: when they were seen to rest, ktime in ns; 0: they were not yet
+ * @last: when they still did
+ */
+struct snapshot_watch {
+	struct lsmem_store *store;
+	bool stop;
+	u64 first;
+	u64 last;
+};
+
+/* See cleaners rest, and have them rest for long: the cut waits for a reader that was there before. */
+static const char *snapshot_watch(void *data)
+{
+	struct snapshot_watch *w = data;
+	u64 now, end;
+
+	while (!READ_ONCE(w->stop) && !w->first) {
+		rcu_read_lock();
+		end = ktime_get_ns() + SNAPSHOT_REST / 2;
+		/* After the first look that finds them at rest, for SNAPSHOT_REST more. */
+		while ((now = ktime_get_ns()) < end && !READ_ONCE(w->stop)) {
+			if (!READ_ONCE(w->store->snapshots.copying)) {
+				if (w->first)
+					break;
+				cpu_relax();
+				continue;
+			}
+			if (!w->first) {
+				w->first = ktime_get_ns();	/* after the look; w->last is before one */
+				end = w->first + SNAPSHOT_REST;
+			}
+			w->last = now;
+		}
+		rcu_read_unlock();
+		cond_resched();
+	}
+	return NULL;
+}
+
+/*
+ * After a cut cleaners have eight times as long as they rested before the next one begins.  That they rested from
+ * one time to another is seen from beside: by an account that has less, the next cut begins too early.
+ */
+static void snapshot_test_pace(struct kunit *test)
+{
+	struct snapshot_watch *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
+	struct lsmem_store *store = test->priv;
+	struct lsmem_test_thread thread;
+	u64 begin, next, rested = 0;
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, w);
+	for (i = 0; i < SNAPSHOT_PACES && rested < SNAPSHOT_REST / 2; i++) {
+		*w = (struct snapshot_watch){ .store = store };
+		KUNIT_ASSERT_EQ(test, lsmem_test_start(&thread, snapshot_watch, w), 0);
+		next = store->snapshots.next_cut;
+		begin = ktime_get_ns();
+		lsmem_snapshot_end(snapshot_cut(test, 0, 0));
+		WRITE_ONCE(w->stop, true);
+		lsmem_test_join(test, &thread);
+		rested = w->last > w->first ? w->last - w->first : 0;
+		KUNIT_EXPECT_GE(test, ktime_get_ns(), next);
+		KUNIT_EXPECT_GT(test, store->snapshots.next_cut, begin);
+		KUNIT_EXPECT_TRUE(test, !w->first || w->first >= next);
+		KUNIT_EXPECT_GE(test, store->snapshots.next_cut, w->last + 8 * rested);
+	}
+	kunit_info(test, "%llu us of rest seen, of cut %u", rested / NSEC_PER_USEC, i);
+	/* With one processor a grace period is over at once. */
+	if (num_online_cpus() > 1)
+		KUNIT_EXPECT_GE(test, rested, SNAPSHOT_REST / 2);
+	/* However long it takes. */
+	next = ktime_get_ns() + 10 * SNAPSHOT_REST;
+	store->snapshots.next_cut = next;
+	lsmem_snapshot_end(snapshot_cut(test, 0, 0));
+	KUNIT_EXPECT_GE(test, ktime_get_ns(), next);
+}
+
 /* Nothing moves while the bitmap is copied; then what waits goes on. */
 static void snapshot_test_rest(struct kunit *test)
 {
@@ -678,6 +761,7 @@ static struct kunit_case snapshot_cases[] = {
 	KUNIT_CASE(snapshot_test_end),
 	KUNIT_CASE(snapshot_test_few),
 	KUNIT_CASE(snapshot_test_stalled),
+	KUNIT_CASE(snapshot_test_pace),
 	KUNIT_CASE(snapshot_test_rest),
 	{}
 };

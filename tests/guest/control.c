@@ -283,6 +283,7 @@ TEST_F_TIMEOUT(slow, create_large, 120)
 #define CHARGED_FILES	400
 #define DAEMON_BYTES	(256 * (long long)sizeof(struct lsmem_event))	/* events of an attachment */
 #define SLOTS_BYTES	(4096 + 2048)	/* the page of slots, and the kernel's record of them */
+#define SNAPSHOT_BYTES	((long long)STORE_BYTES / 256)	/* the bitmap in a snapshot, at least */
 
 /* What a child reports: memory.current, number of mappings, errno. */
 struct charged {
@@ -597,6 +598,97 @@ TEST_F_TIMEOUT(slow, calls_are_charged, 60)
 	EXPECT_EQ(0, seen->attach_error);
 	EXPECT_LE(DAEMON_BYTES, seen->attached - seen->plain);
 	EXPECT_LE(DAEMON_BYTES, seen->attached - seen->detached);
+	munmap(seen, 4096);
+}
+
+/* What a child reports that makes snapshots in a cgroup. */
+struct charged_snapshot {
+	long long before, with, after;	/* memory.current: without one, with one, and when that is closed */
+	long long left;			/* and behind a call that failed */
+	int errors[2];			/* of a call with room for a snapshot, and of one without */
+};
+
+/* How often something has happened to a cgroup: a line of memory.events; -1 on error. */
+static long long group_event(const char *group, const char *name)
+{
+	long long value = -1, number;
+	char line[128], key[64];
+	FILE *file;
+
+	snprintf(line, sizeof(line), "%s/memory.events", group);
+	file = fopen(line, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%63s %lld", key, &number) == 2 && !strcmp(key, name))
+			value = number;
+	}
+	if (file)
+		fclose(file);
+	return value;
+}
+
+/* In a cgroup of its own: a snapshot for which there is room, and one for which there is too little. */
+static void charged_snapshot_child(const char *group, const struct store *store, struct charged_snapshot *seen)
+{
+	struct lsmem_snapshot snapshot = { .size = sizeof(snapshot) };
+	char limit[32];
+
+	if (write_text(group, "cgroup.procs", "0"))
+		_exit(1);
+	seen->before = read_number(group, "memory.current");
+	seen->errors[0] = ioctl(store->fd, LSMEM_IOC_SNAPSHOT, &snapshot) ? errno : 0;
+	seen->with = read_number(group, "memory.current");
+	if (!seen->errors[0])
+		close(snapshot.fd);
+	seen->after = read_number(group, "memory.current");
+	snprintf(limit, sizeof(limit), "%lld", seen->after + SNAPSHOT_BYTES / 8);
+	if (write_text(group, "memory.max", limit))
+		_exit(2);
+	snapshot = (struct lsmem_snapshot){ .size = sizeof(snapshot) };
+	seen->errors[1] = ioctl(store->fd, LSMEM_IOC_SNAPSHOT, &snapshot) ? errno : 0;
+	seen->left = read_number(group, "memory.current");
+	_exit(0);
+}
+
+/*
+ * The memory of a snapshot is charged to the cgroup of the task that makes it.  At the limit the call fails, and no
+ * task is killed: neither the caller nor a writer.
+ */
+TEST(snapshots_are_charged)
+{
+	struct charged_snapshot *seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+					     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char root[] = "/tmp/lsmem-cgroup-XXXXXX", group[64];
+	struct store store;
+	const char *missing;
+	int status = 0;
+	pid_t pid;
+
+	ASSERT_NE(MAP_FAILED, seen);
+	memset(seen, 0, sizeof(*seen));
+	missing = group_make(root, group, sizeof(group));
+	if (missing)
+		SKIP(return, "%s", missing);
+	ASSERT_EQ(0, store_create(&store, STORE_BYTES, 0, 0));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		charged_snapshot_child(group, &store, seen);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(0, group_event(group, "oom_kill"));
+	EXPECT_LT(0, group_event(group, "max")) TH_LOG("the limit was never reached");
+	EXPECT_EQ(0, seen->errors[0]);
+	EXPECT_EQ(ENOMEM, seen->errors[1]);
+	/* The kernel charges up to 64 pages of each CPU in advance. */
+	EXPECT_LE(SNAPSHOT_BYTES / 2, seen->with - seen->before);
+	EXPECT_LE(SNAPSHOT_BYTES / 2, seen->with - seen->after);
+	EXPECT_GT(SNAPSHOT_BYTES / 2, seen->left - seen->after);
+	TH_LOG("%lld bytes charged for a snapshot", seen->with - seen->before);
+	EXPECT_EQ(0, store_attribute(&store, "cleaner/snapshots"));
+	EXPECT_EQ(0, store_destroy(&store));
+	EXPECT_EQ(0, rmdir(group));
+	EXPECT_EQ(0, umount2(root, MNT_DETACH));
+	rmdir(root);
 	munmap(seen, 4096);
 }
 

@@ -21,26 +21,31 @@
 #define ERA		1u
 #define GENERATIONS	(1u << 20)
 
+static uint32_t table[8][256];
+
+/* Before there are threads: several may compute their first CRC at once. */
+__attribute__((constructor))
+static void fill_table(void)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < 256; i++) {
+		uint32_t c = i;
+
+		for (j = 0; j < 8; j++)
+			c = c >> 1 ^ (c & 1 ? 0x82f63b78u : 0);
+		table[0][i] = c;
+	}
+	for (i = 0; i < 256; i++)
+		for (j = 1; j < 8; j++)
+			table[j][i] = table[j - 1][i] >> 8 ^ table[0][table[j - 1][i] & 0xff];
+}
+
 /* Eight bytes at a time, for speed: the follower checks every byte that is written. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t length)
 {
-	static uint32_t table[8][256];
 	const uint8_t *bytes = data;
-	unsigned int i, j;
 
-	if (!table[0][1]) {
-		for (i = 0; i < 256; i++) {
-			uint32_t c = i;
-
-			for (j = 0; j < 8; j++)
-				c = c >> 1 ^ (c & 1 ? 0x82f63b78u : 0);
-			table[0][i] = c;
-		}
-		for (i = 0; i < 256; i++)
-			for (j = 1; j < 8; j++)
-				table[j][i] = table[j - 1][i] >> 8 ^
-					      table[0][table[j - 1][i] & 0xff];
-	}
 	for (; length >= 8; length -= 8, bytes += 8) {
 		uint32_t low, high;
 

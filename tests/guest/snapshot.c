@@ -837,6 +837,75 @@ TEST_F(snapshot, few)
 	EXPECT_EQ(-EBUSY, snapshot_try(client->store.fd, (struct lsmem_snapshot){ 0 }));
 }
 
+#define USER		65534	/* nobody */
+
+/* A process of another user takes a snapshot, and keeps it until it is killed.  Returns 0, or why it got none. */
+static int user_take(const char *path, pid_t *child)
+{
+	int answer[2], got = 0;
+
+	if (pipe(answer))
+		return -errno;
+	*child = fork();
+	if (!*child) {
+		struct snapshot snapshot;
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+
+		got = setgid(USER) || setuid(USER) ? -EPERM : snapshot_open(fd, 0, 0, &snapshot);
+		if (write(answer[1], &got, sizeof(got)) != sizeof(got))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(answer[1]);
+	got = read(answer[0], &got, sizeof(got)) == sizeof(got) ? got : -EIO;
+	close(answer[0]);
+	return got;
+}
+
+static void user_end(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+/* The last one that is left is not for a user that has others, by however many files and processes. */
+TEST_F(snapshot, user)
+{
+	struct client *client = &self->client;
+	const char *path = client->store.path;
+	struct snapshot own[2];
+	pid_t users[4];
+	uint32_t i;
+
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(0, user_take(path, &users[i]));
+	EXPECT_EQ(-EBUSY, user_take(path, &users[3]));
+	user_end(users[3]);
+	/* It is for others; then there is none. */
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 0, 0, &own[0]));
+	EXPECT_EQ(-EBUSY, snapshot_try(client->store.fd, (struct lsmem_snapshot){ 0 }));
+	user_end(users[2]);
+	EXPECT_EQ(-EBUSY, user_take(path, &users[2]));
+	/* A user that may exceed limits takes that as well. */
+	ASSERT_EQ(0, snapshot_open(client->store.fd, 0, 0, &own[1]));
+	for (i = 0; i < 3; i++)
+		user_end(users[i]);
+	/* Whichever user has the others. */
+	EXPECT_EQ(0, user_take(path, &users[0]));
+	EXPECT_EQ(-EBUSY, user_take(path, &users[1]));
+	snapshot_close(&own[0]);
+	snapshot_close(&own[1]);
+	for (i = 0; i < 2; i++)
+		user_end(users[i]);
+	/* Of one in all nothing is set aside. */
+	EXPECT_EQ(0, store_set_attribute(&client->store, "limits/snapshots_max", 1));
+	EXPECT_EQ(0, user_take(path, &users[0]));
+	EXPECT_EQ(-EBUSY, user_take(path, &users[1]));
+	for (i = 0; i < 2; i++)
+		user_end(users[i]);
+}
+
 /* What is not active has none; of a store that is not tiered nothing is to be read from backups. */
 TEST_F(snapshot, other_stores)
 {
@@ -1035,7 +1104,9 @@ TEST_F(snapshot, time)
 
 /*
  * Writers fill what is left: they take the seglets that the snapshot keeps back.  None of them is told that the
- * store is full, and none waits for long.
+ * store is full, and none waits for long: not until the snapshot's time is over, nor for the kernel's patience with
+ * a store without space (limits/stall_ms), which are a minute and half of it, but for the work that frees what was kept
+ * back, and for cleaners.  These wait for an epoch, for limits/view_ms at most, and move a segment.
  */
 TEST_F(snapshot, pressed)
 {
@@ -1043,27 +1114,32 @@ TEST_F(snapshot, pressed)
 	uint8_t bytes[LENGTH_FILL] = { 0 };
 	struct snapshot snapshot;
 	struct lsmem_stat before, stat;
-	uint64_t handle, nr = 0;
+	uint64_t handle, nr = 0, begin, took, longest = 0, patience;
 	int ret = 0;
 
 	ASSERT_EQ(0, fill(client, 1));
 	ASSERT_EQ(0, snapshot_open(client->store.fd, 0, 0, &snapshot));
 	ASSERT_EQ(0, fill(client, 2));
 	ASSERT_TRUE(collect(client, snapshot.page->kept >= 128));
+	patience = test_limit(2 * (uint64_t)store_attribute(&client->store, "limits/view_ms"));
 	ASSERT_EQ(0, lsm_stat(client->store.lsm, &before));
 	/* Up to the capacity, and all that is admitted finds space. */
 	while (!ret) {
+		begin = now_ms();
 		ret = lsm_alloc(client->store.lsm, bytes, sizeof(bytes), 0, &handle, NULL);
+		took = now_ms() - begin;
+		longest = took > longest ? took : longest;
 		nr += !ret;
 	}
 	EXPECT_EQ(-ENOSPC, ret);
+	EXPECT_GT(patience, longest);
 	ASSERT_EQ(0, lsm_stat(client->store.lsm, &stat));
 	EXPECT_LT(stat.capacity - 2 * LENGTH_FILL, stat.live_bytes);
 	EXPECT_EQ(LSMEM_SNAPSHOT_SPACE, snapshot_state(&snapshot));
 	EXPECT_EQ(0, store_attribute(&client->store, "cleaner/snapshot_seglets"));
-	TH_LOG("%llu objects, %llu stalls of %llu us in all", (unsigned long long)nr,
+	TH_LOG("%llu objects, %llu stalls of %llu us in all, the longest call %llu ms", (unsigned long long)nr,
 	       (unsigned long long)(stat.stalls - before.stalls),
-	       (unsigned long long)(stat.stall_ns - before.stall_ns) / 1000);
+	       (unsigned long long)(stat.stall_ns - before.stall_ns) / 1000, (unsigned long long)longest);
 	snapshot_close(&snapshot);
 	/* Where nothing may be kept back there is none. */
 	EXPECT_EQ(0, store_set_attribute(&client->store, "limits/snapshot_kept", 1));

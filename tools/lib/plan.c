@@ -4,7 +4,7 @@
  *
  * A scan waits for memory, so the costs are those of cache misses, and of the bytes that follow.  What a
  * plan costs depends on how many objects it touches, and not on what is computed of them, which is the
- * same for all plans.  The constants are measured (tests/bench/scan); the ratios between plans vary less
+ * same for all plans.  The constants are measured (tests/bench/scans); the ratios between plans vary less
  * from machine to machine than the times.
  */
 #include <errno.h>
