@@ -7,12 +7,14 @@ ends with an exception, for each consumer.
 """
 
 import asyncio
+import contextlib
 import errno
 import gc
 import os
 import random
 import sys
 import threading
+import time
 from typing import Any, Callable, Optional
 
 from pylib import ORDER, REPO, Tap, attribute, orders, revoked, run, store_made, wait_until
@@ -122,6 +124,120 @@ def test_parts(tap: Tap, store: lsmem.Store) -> None:
              (b"new!!?", [b"new", b"new!", b"new!!"]))
     store.free(handle, newer=first)
     tap.check("newer: freed", bool(fails(lambda: store.write(handle, b"x"), errno.ESTALE)))
+
+
+def viewed(store: lsmem.Store, handle: int) -> bytes:
+    """The bytes of an object, by a view."""
+    with store.view(handle) as view:
+        return b"".join(bytes(piece) for piece in view.pieces)
+
+
+def test_views(tap: Tap, store: lsmem.Store, name: str) -> None:
+    """Views: what they show, and for how long."""
+    made = store.alloc(b"one two", table=7)
+    view = store.view(made.handle)
+    with view:
+        only, = view.pieces
+        store.replace(made.handle, b"another")
+        tap.same("a view has the version that it began with", (bytes(only), view.tobytes(), view.version, view.length,
+                                                               view.table, store.read(made.handle)),
+                 (b"one two", b"one two", made.version, 7, 7, b"another"))
+        tap.same("in place, for reading", (only.readonly, only.format, np.frombuffer(only, "u1").tobytes()),
+                 (True, "B", b"one two"))
+    for what, call in (("its memory", lambda: bytes(only)), ("its pieces", lambda: view.pieces),
+                       ("a second end", lambda: view.__exit__(None, None, None))):
+        try:
+            call()
+            tap.check(f"a view that is over: {what}", False)
+        except ValueError:
+            tap.check(f"a view that is over: {what}", True)
+    with view, store.view(made.handle) as again:
+        tap.same("begun again, and two at a time", (view.tobytes(), again.tobytes()), (b"another", b"another"))
+    for _ in range(200):
+        viewed(store, made.handle)
+    with contextlib.ExitStack() as stack:
+        for _ in range(64):
+            stack.enter_context(store.view(made.handle))
+        tap.check("one view too many", bool(fails(lambda: viewed(store, made.handle), errno.EAGAIN)))
+    tap.same("after all of them", viewed(store, made.handle), b"another")
+    for what, function in (("slice", lambda piece: piece[2:5]), ("copy of the memoryview", memoryview),
+                           ("array", lambda piece: np.frombuffer(piece, "u1"))):
+        with lsmem.open(f"/dev/{name}") as other:
+            said = []
+            try:
+                with other.view(made.handle) as kept:
+                    rest = function(kept.pieces[0])
+            except BufferError as error:
+                said.append(str(error))
+            try:
+                other.close()
+            except BufferError as error:
+                said.append(str(error))
+            tap.check(f"a {what} that is kept is told, and the store stays open",
+                      len(said) == 2 and len(bytes(rest)) > 0 and other.read(made.handle) == b"another", *said)
+            tap.same(f"a {what} that is kept: the view has ended", viewed(other, made.handle), b"another")
+            del rest
+    for what, number in (("an exception", KeyError), ("the end of a generator", GeneratorExit)):
+        try:
+            with store.view(made.handle) as view:
+                rest = view.pieces[0][1:]
+                raise number()
+        except BaseException as error:  # pylint: disable=broad-exception-caught
+            tap.check(f"{what} is not hidden", type(error) is number, repr(error))
+        del rest
+    store.free(made.handle)
+    tap.check("of what is freed", bool(fails(lambda: viewed(store, made.handle), errno.ESTALE)))
+    with lsmem.open(f"/dev/{name}", readonly=True) as reader:
+        tap.check("a reader has none", bool(fails(lambda: viewed(reader, made.handle), errno.EOPNOTSUPP)))
+    opened = lsmem.open(f"/dev/{name}")
+    handle = opened.alloc(b"closed").handle
+    view = opened.view(handle)
+    piece = view.__enter__().pieces[0]
+    opened.close()
+    try:
+        bytes(piece)
+        tap.check("a store that is closed ends its views", False)
+    except ValueError:
+        tap.check("a store that is closed ends its views", True)
+    store.free(handle)
+
+
+def test_views_revoked(tap: Tap) -> None:
+    """Views that are held for too long, and memory that was used up once, which is given in any order."""
+    with store_made("128M", 1000) as name:
+        attribute(name, "limits/view_ms").write_text("10")
+        counter = attribute(name, "cleaner/views_revoked")
+        with lsmem.open(f"/dev/{name}") as store:
+            handle, other, data = store.alloc(b"held").handle, store.alloc(b"other").handle, os.urandom(100000)
+            tap.same("the bound on views", store.view_bound, 0.01)
+
+            def late(error: Optional[Exception]) -> None:
+                before = int(counter.read_text())
+                with store.view(handle) as view:
+                    store.replace(handle, view.pieces[0])
+                    end = time.monotonic() + 60
+                    while int(counter.read_text()) == before and time.monotonic() < end:
+                        store.replace(other, data)
+                    if error:
+                        raise error
+            for what, error in (("a view that is revoked has an exception of its own", None),
+                                ("also if there is another one, which may come of wrong bytes", KeyError())):
+                found = fails(lambda wrong=error: late(wrong), errno.ECANCELED)
+                tap.check(what, isinstance(found, lsmem.ViewRevoked) and isinstance(found, lsmem.Revoked) and
+                          "the view was revoked" in str(found) and found.__context__ is error, repr(found))
+            most, wrong = 0, 0
+            for _ in range(3000):
+                data = data[1:] + data[:1]
+                store.replace(other, data)
+                try:
+                    with store.view(other) as view:
+                        most, found = max(most, len(view.pieces)), view.tobytes()
+                except lsmem.ViewRevoked:
+                    continue
+                wrong += found != data
+                if most > 1:
+                    break
+            tap.check("an object in several pieces", most > 1 and not wrong, f"{most} pieces, {wrong} wrong")
 
 
 def test_large(tap: Tap, store: lsmem.Store) -> None:
@@ -623,6 +739,8 @@ def main() -> int:
         with lsmem.open(f"/dev/{name}") as store:
             test_objects(tap, store)
             test_parts(tap, store)
+            test_views(tap, store, name)
+            test_views_revoked(tap)
             test_large(tap, store)
             test_table(tap, store)
             test_watch(tap, store)

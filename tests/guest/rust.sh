@@ -6,7 +6,7 @@ program=$here/build/rust/release/rust-store
 [ -x "$program" ] || { echo "1..0 # SKIP not built: there was no cargo"; exit 0; }
 . "$here/lib.sh"
 store_create --size 128M --handles 20000
-export LD_LIBRARY_PATH=$top/tools/lib
+export LD_LIBRARY_PATH=$top/tools/lib LSMEMCTL=$lsmemctl
 "$program" "$store"
 status=$?
 store_destroy

@@ -15,7 +15,7 @@ Needs liblsmem.so.1; batches as arrays need NumPy, and Scan.to_arrow() needs pya
 
 from .aggregate import Aggregate, Group, Total, aggregate_schema
 from .changes import Change, Changes
-from .errors import Error, Revoked
+from .errors import Error, Revoked, ViewRevoked
 from .fields import columns_of
 from .large import Attributes, Large, Report
 from .parts import Appended, If
@@ -23,9 +23,10 @@ from .roots import Roots
 from .scan import Batch, Explain, Result, Scan
 from .store import Allocated, Object, Store, Which, open, wait_active  # pylint: disable=redefined-builtin
 from .table import Figures, Item, Table
+from .view import View
 from .watch import Note, Watch
 
 __all__ = ["Aggregate", "Allocated", "Appended", "Attributes", "Batch", "Change", "Changes", "Error", "Explain",
            "Figures", "Group", "If", "Item", "Large", "Note", "Object", "Report", "Result", "Revoked", "Roots",
-           "Scan", "Store", "Table", "Total", "Watch", "Which", "aggregate_schema", "columns_of", "open",
-           "wait_active"]
+           "Scan", "Store", "Table", "Total", "View", "ViewRevoked", "Watch", "Which", "aggregate_schema", "columns_of",
+           "open", "wait_active"]

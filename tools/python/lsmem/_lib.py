@@ -25,12 +25,26 @@ NONBLOCK = 1
 NOTE_NEW, NOTE_REPLACED, NOTE_FREED, NOTE_LOST, NOTE_MORE = 1, 2, 3, 4, 1
 OP_BYTES = 56
 OBJECT_MAX = 1 << 20
+VIEW_PIECES = 18
 
 
 class Object(ctypes.Structure):
     """struct lsm_object"""
 
     _fields_ = [("version", c_uint64), ("length", c_uint32), ("table", c_uint32), ("reserved", c_uint64 * 2)]
+
+
+class IoVec(ctypes.Structure):
+    """struct iovec"""
+
+    _fields_ = [("iov_base", c_void_p), ("iov_len", c_size_t)]
+
+
+class View(ctypes.Structure):
+    """struct lsm_view"""
+
+    _fields_ = [("iov", IoVec * VIEW_PIECES), ("nr", c_uint32), ("slot", c_uint32), ("object", Object),
+                ("epoch", c_uint64), ("reserved", c_uint64 * 2)]
 
 
 class Large(ctypes.Structure):
@@ -215,6 +229,9 @@ _CALLS = {
     "lsm_alloc": (c_void_p, c_void_p, c_size_t, c_uint, POINTER(c_uint64), POINTER(c_uint64)),
     "lsm_replace": (c_void_p, c_uint64, c_void_p, c_size_t, c_uint, POINTER(c_uint64)),
     "lsm_free": (c_void_p, c_uint64, c_uint, POINTER(c_uint64)),
+    "lsm_view_begin": (c_void_p, c_uint64, POINTER(View)),
+    "lsm_view_end": (c_void_p, POINTER(View)),
+    "lsm_view_bound": (c_void_p,),
     "lsm_write": (c_void_p, c_uint64, c_void_p, c_size_t, c_uint32, c_uint, POINTER(c_uint64)),
     "lsm_append": (c_void_p, c_uint64, c_void_p, c_size_t, c_uint, POINTER(c_uint32), POINTER(c_uint64)),
     "lsm_truncate": (c_void_p, c_uint64, c_size_t, c_uint, POINTER(c_uint64)),

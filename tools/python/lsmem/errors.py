@@ -36,6 +36,14 @@ class Revoked(Error):
         return "the snapshot was revoked; batches so far are not all"
 
 
+class ViewRevoked(Revoked):
+    """A view was revoked, because it lasted too long: what was read of it may be wrong. ECANCELED."""
+
+    @staticmethod
+    def words(number: int) -> str:
+        return "the view was revoked; what was read may be wrong"
+
+
 def wanted(name: str, purpose: str) -> Any:
     """The module @name, which is optional."""
     try:

@@ -20,6 +20,7 @@ from .parts import If, Parts, Rule, bytes_of
 from .roots import Roots
 from .scan import Explain, Result, Run, Scan, native_scan
 from .table import Table
+from .view import View
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     import numpy
     from _typeshed import ReadableBuffer, WriteableBuffer
+
+    from .view import Used
 
 # Room for an object whose length is not known
 _FIRST_BYTES = 4096
@@ -78,6 +81,8 @@ class Store(Parts):
         self._open: Optional[ctypes.c_void_p] = None
         self._runs: weakref.WeakSet[Run] = weakref.WeakSet()
         self._tables: weakref.WeakSet[Table] = weakref.WeakSet()
+        self._views: weakref.WeakSet[View] = weakref.WeakSet()
+        self._used: Used = {}
         lsm = ctypes.c_void_p()
         flags = (_lib.RDONLY if readonly else 0) | (0 if windows else _lib.NO_WINDOWS)
         _lib.lib.lsm_open(None if path is None else os.fsencode(path), flags, lsm)
@@ -90,7 +95,14 @@ class Store(Parts):
         return self._open
 
     def close(self) -> None:
-        """Closes the store. Scans that are under way fail; batches that were given stay."""
+        """Closes the store. Scans that are under way fail; batches that were given stay; views end.
+
+        BufferError: something that was made of a view, as a slice, is still there; the store stays open.
+        """
+        for view in list(self._views):
+            view.close()
+        if self._used:
+            raise BufferError("something that was made of a view, as a slice, is there")
         lsm, self._open = self._open, None
         if lsm:
             for run in list(self._runs):
@@ -206,6 +218,17 @@ class Store(Parts):
             except Error as error:
                 if error.errno != errno.EILSEQ:
                     raise
+
+    def view(self, handle: int) -> View:
+        """The bytes of an object in place, for a with statement."""
+        view = View(lambda: self._lsm, handle, self._used)
+        self._views.add(view)
+        return view
+
+    @property
+    def view_bound(self) -> float:
+        """Seconds that a view may last before the kernel revokes it."""
+        return int(_lib.lib.lsm_view_bound(self._lsm)) / 1000
 
     def make_large(self, *, part: int = 0, table: int = 0) -> Large:
         """Makes a large object without bytes, of parts of @part bytes, by default 256 KiB."""

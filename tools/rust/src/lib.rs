@@ -38,6 +38,7 @@ mod store;
 pub mod sys;
 mod table;
 mod view;
+mod watch;
 
 pub use aggregate::{Aggregate, Column, Counts, Grouped, Kind, Measure, Question, Top, Total, Value};
 pub use error::{Error, Result};
@@ -50,3 +51,4 @@ pub use spread::{Changed, Progress, Resume, Spread};
 pub use store::{wait_active, Handle, Object, Objects, Open, Query, Stat, Store, Update};
 pub use table::{Item, Items, Put, Table, TableStat};
 pub use view::View;
+pub use watch::{Note, Noted, Watch};

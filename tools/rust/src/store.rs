@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::error::{check, check_version};
 use crate::{
-    scan, spread, sys, Aggregate, Changed, Error, Group, Large, NewRegion, Pool, Progress, Question, Region,
-    Result, Row, Scan, Scanned, Spread, Swept, Table, View,
+    scan, spread, sys, Aggregate, Changed, Error, Group, Kind, Large, NewRegion, Pool, Progress, Question,
+    Region, Result, Row, Scan, Scanned, Spread, Swept, Table, Value, View, Watch,
 };
 
 /// Bytes for the first try to read an object of unknown length.
@@ -319,6 +319,99 @@ impl Store {
             )
         };
         check_version(ret, version, "lsm_append").map(|version| (offset, version))
+    }
+
+    /// Sets the length of an object; bytes behind its end are zeroes. Returns its version.
+    pub fn truncate(&self, handle: Handle, length: usize, how: Update) -> Result<u64> {
+        let mut version = how.version;
+        // SAFETY: plain numbers.
+        let ret = unsafe { sys::lsm_truncate(self.raw(), handle.as_raw(), length, how.flags, &mut version) };
+        check_version(ret, version, "lsm_truncate")
+    }
+
+    /// Adds to a number in an object, however many clients do so. `amount`: of a double [`Value::F64`], else
+    /// another value that an `i64` can have. Returns the sum, and the object's version. EOVERFLOW: the sum is beyond the type; EINVAL: the object is
+    /// too short.
+    ///
+    /// ```no_run
+    /// # use lsmem::{Handle, Kind, Result, Store, Update, Value};
+    /// # fn f(store: &Store, counter: Handle) -> Result<()> {
+    /// let (sum, _) = store.add(counter, Kind::U64, 8, -3i64, Update::default())?;
+    /// println!("{sum:?}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn add(
+        &self,
+        handle: Handle,
+        kind: Kind,
+        offset: u32,
+        amount: impl Into<Value>,
+        how: Update,
+    ) -> Result<(Value, u64)> {
+        let mut value = match (amount.into(), kind) {
+            (Value::F64(f64), Kind::F64) => sys::lsm_value { f64 },
+            (Value::I64(i64), Kind::U32 | Kind::U64 | Kind::I64) => sys::lsm_value { i64 },
+            (Value::U64(u64), Kind::U32 | Kind::U64 | Kind::I64) if i64::try_from(u64).is_ok() => {
+                sys::lsm_value { u64 }
+            }
+            _ => return Err(Error::new(sys::EINVAL, "lsm_add")),
+        };
+        let mut version = how.version;
+        // SAFETY: there is a value.
+        let ret = unsafe {
+            sys::lsm_add(
+                self.raw(),
+                handle.as_raw(),
+                kind as u32,
+                offset,
+                &mut value,
+                how.flags,
+                &mut version,
+            )
+        };
+        check_version(ret, version, "lsm_add").map(|version| (Value::from_raw(value, kind), version))
+    }
+
+    /// Writes `desired` at `offset` if `expected` is there, of the same length. Returns the object's version; `None`: other
+    /// bytes are there, which `expected` has then. EINVAL: the lengths differ, or the object is too short.
+    pub fn compare_exchange(
+        &self,
+        handle: Handle,
+        offset: u32,
+        expected: &mut [u8],
+        desired: &[u8],
+        how: Update,
+    ) -> Result<Option<u64>> {
+        if expected.len() != desired.len() {
+            return Err(Error::new(sys::EINVAL, "lsm_compare_exchange"));
+        }
+        let mut version = how.version;
+        // SAFETY: both have so many bytes; @desired is read only.
+        let ret = unsafe {
+            sys::lsm_compare_exchange(
+                self.raw(),
+                handle.as_raw(),
+                offset,
+                expected.as_mut_ptr().cast(),
+                desired.as_ptr().cast(),
+                desired.len(),
+                how.flags,
+                &mut version,
+            )
+        };
+        check_version(ret, version, "lsm_compare_exchange").map(|version| (ret > 0).then_some(version))
+    }
+
+    /// Notes of the changes of a table id, 0 .. 4095, from now on.
+    pub fn watch(&self, table: u16) -> Result<Watch> {
+        self.watch_from(table, 0, 0)
+    }
+
+    /// The same, behind the note that has this cursor; 0: from now on. `entries`: notes that the kernel keeps for the watchers
+    /// of the table, a power of two; 0: 1024. The first watcher decides.
+    pub fn watch_from(&self, table: u16, cursor: u64, entries: u32) -> Result<Watch> {
+        Watch::open(self, table, cursor, entries)
     }
 
     /// Copies bytes of an object, from `offset` on. Returns how many, and its attributes; all of one version.

@@ -94,6 +94,13 @@ constants! {
     LSM_NEWER: c_uint = 1 << 15;
     LSM_NEW: c_uint = 1 << 16;
     LSM_OLD: c_uint = 1 << 17;
+    LSM_NONBLOCK: c_uint = 1;
+    LSMEM_NOTE_NEW: u32 = 1;
+    LSMEM_NOTE_REPLACED: u32 = 2;
+    LSMEM_NOTE_FREED: u32 = 3;
+    LSMEM_NOTE_LOST: u32 = 4;
+    LSMEM_NOTE_MORE: u32 = 1;
+    POLLIN: i16 = 1;
     LSM_ITEM_PUT: u32 = 1;
     LSM_ITEM_REMOVE: u32 = 2;
     LSM_ITEM_CHECK: u32 = 3;
@@ -123,6 +130,7 @@ constants! {
     PROT_WRITE: c_int = 2;
     MAP_SHARED: c_int = 1;
     ENOENT: c_int = 2;
+    EINTR: c_int = 4;
     EAGAIN: c_int = 11;
     ENOMEM: c_int = 12;
     EACCES: c_int = 13;
@@ -158,6 +166,19 @@ structures! {
     struct lsm_listed {
         handle: u64,
         object: lsm_object,
+    }
+    #[derive(Default)]
+    struct lsmem_note {
+        cursor: u64,
+        handle: u64,
+        version: u64,
+        kind: u32,
+        flags: u32,
+    }
+    struct pollfd {
+        fd: c_int,
+        events: i16,
+        revents: i16,
     }
     struct lsm_root {
         handle: u64,
@@ -493,6 +514,27 @@ extern "C" {
         offset: *mut u32,
         version: *mut u64,
     ) -> c_int;
+    pub fn lsm_truncate(lsm: *mut lsm, handle: u64, length: usize, flags: c_uint, version: *mut u64)
+        -> c_int;
+    pub fn lsm_compare_exchange(
+        lsm: *mut lsm,
+        handle: u64,
+        offset: u32,
+        expected: *mut c_void,
+        desired: *const c_void,
+        length: usize,
+        flags: c_uint,
+        version: *mut u64,
+    ) -> c_int;
+    pub fn lsm_add(
+        lsm: *mut lsm,
+        handle: u64,
+        kind: u32,
+        offset: u32,
+        value: *mut lsm_value,
+        flags: c_uint,
+        version: *mut u64,
+    ) -> c_int;
     pub fn lsm_view_begin(lsm: *mut lsm, handle: u64, view: *mut lsm_view) -> c_int;
     pub fn lsm_view_end(lsm: *mut lsm, view: *mut lsm_view) -> c_int;
     pub fn lsm_view_bound(lsm: *const lsm) -> c_int;
@@ -503,6 +545,10 @@ extern "C" {
         listed: *mut lsm_listed,
         nr: usize,
     ) -> isize;
+
+    pub fn lsm_watch_open(lsm: *mut lsm, table: u32, entries: u32, cursor: u64, flags: c_uint) -> c_int;
+    pub fn lsm_watch_read(watch: c_int, notes: *mut lsmem_note, nr: usize) -> isize;
+    pub fn poll(files: *mut pollfd, nr: u64, timeout_ms: c_int) -> c_int;
 
     pub fn lsm_root_set(
         lsm: *mut lsm,
@@ -562,6 +608,15 @@ extern "C" {
     pub fn lsm_table_next(
         table: *mut lsm_table,
         cursor: *mut u64,
+        key: *mut c_void,
+        key_length: *mut usize,
+        value: *mut c_void,
+        room: usize,
+        item: *mut lsm_item,
+    ) -> c_int;
+    pub fn lsm_table_note(
+        table: *mut lsm_table,
+        note: *const lsmem_note,
         key: *mut c_void,
         key_length: *mut usize,
         value: *mut c_void,

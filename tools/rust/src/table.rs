@@ -5,7 +5,7 @@ use std::os::raw::{c_uint, c_void};
 use std::ptr::{self, NonNull};
 
 use crate::error::{check, check_version};
-use crate::{sys, Error, Handle, Result, Store};
+use crate::{sys, Error, Handle, Note, Result, Store};
 
 /// Bytes for the first try to get a value.
 const FIRST_GET: usize = 4096;
@@ -273,6 +273,38 @@ impl<'store> Table<'store> {
             key: vec![0; sys::LSM_KEY_MAX],
             value: vec![0; FIRST_GET],
             over: false,
+        }
+    }
+
+    /// The key and the item that a note of the table is about, as they are by now; `None`: it was removed, or the object
+    /// is no item. EINVAL: [`Noted::Lost`](crate::Noted).
+    pub fn noted(&self, note: &Note) -> Result<Option<(Vec<u8>, Item)>> {
+        let (raw, mut key, mut value) = (note.raw(), vec![0; sys::LSM_KEY_MAX], vec![0; FIRST_GET]);
+        loop {
+            let mut key_length = key.len();
+            let mut item = sys::lsm_item::default();
+            // SAFETY: there is room for the longest key, and for so many bytes of the value.
+            let ret = unsafe {
+                sys::lsm_table_note(
+                    self.raw.as_ptr(),
+                    &raw,
+                    key.as_mut_ptr().cast(),
+                    &mut key_length,
+                    value.as_mut_ptr().cast(),
+                    value.len(),
+                    &mut item,
+                )
+            };
+            if check(ret as isize, "lsm_table_note")? == 0 {
+                return Ok(None);
+            }
+            let length = item.length as usize;
+            if length <= value.len() {
+                key.truncate(key_length);
+                value.truncate(length);
+                return Ok(whole(value, &item).map(|item| (key, item)));
+            }
+            value.resize(length, 0);
         }
     }
 

@@ -35,7 +35,7 @@ fn c_program(name: &str, text: &str) -> Result<String, String> {
     shown
 }
 
-const HEAD: &str = "#include <errno.h>\n#include <stddef.h>\n#include <stdio.h>\n\
+const HEAD: &str = "#include <errno.h>\n#include <poll.h>\n#include <stddef.h>\n#include <stdio.h>\n\
                     #include <sys/mman.h>\n#include <lsmem/lsmem_format.h>\n#include \"lsmem.h\"\n";
 
 /// What is wanted, by the expression of C that has it.
@@ -148,6 +148,7 @@ fn threads_share_what_they_may() {
     share::<lsmem::Group<'_, '_>>();
     share::<lsmem::Region>();
     share::<lsmem::Pool>();
+    share::<lsmem::Watch>();
     share::<lsmem::Question>();
     share::<lsmem::Error>();
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The crate with a volatile store: objects, views, tables, groups, scans, ranges of pages and roots against models.
+//! The crate with a volatile store: objects, watches, views, tables, groups, scans, ranges of pages and roots against models.
 //! TAP.
 //! usage: rust-store NAME
 
 mod pools;
 mod values;
+mod watches;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
@@ -783,6 +784,8 @@ fn run(tap: &mut Tap, name: &str, seed: u64) -> Result<()> {
     let store = Store::open(&path)?;
     test_objects(tap, &store)?;
     test_open(tap, &store, &path)?;
+    watches::test_parts(tap, &store)?;
+    watches::test_watches(tap, &store, &std::env::var("LSMEMCTL").expect("$LSMEMCTL"))?;
     tap.ok("objects, changed at random", objects_right(&store, &mut Random(seed))?);
     tap.ok("readers see whole objects", whole_for_all(&store)?);
     test_groups(tap, &store)?;
