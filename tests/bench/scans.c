@@ -17,6 +17,9 @@
  *	ask QUESTION THREADS	enum question, of the objects in log order
  *	plain QUESTION THREADS	of columns in arrays; not ALL
  *	columns		write the columns to a file for other programs: u64, u64, u32
+ *	spread HOW GROUPS	set (0) the second word of all objects, or add to it (1), by lsm_spread(); GROUPS 1: in groups
+ *	each VECTOR	add to it by reading and replacing objects in random order: one after the other (1), or so many
+ *				at once
  *	beside MS PLAIN	begin to scan in log order on the last processor, each so many milliseconds; 0: one after the
  *				other; PLAIN 1: no scan, but sums of an array, which have nothing to do with the store
  *	alone		end that
@@ -99,9 +102,21 @@ static void write_all(const struct bench *bench, bool first)
 	free(ops);
 }
 
+static void shuffle(void)
+{
+	static uint64_t state = 1;
+	uint64_t i, other, handle;
+
+	for (i = nr_handles; i > 1; i--) {
+		other = random_below(&state, i);
+		handle = handles[i - 1];
+		handles[i - 1] = handles[other];
+		handles[other] = handle;
+	}
+}
+
 static void scan_setup(struct bench *bench)
 {
-	uint64_t state = 1, i, other, handle;
 	int ret;
 
 	if (!bench->handles || bench->size < OBJECT_BYTES)
@@ -113,20 +128,10 @@ static void scan_setup(struct bench *bench)
 	nr_handles = bench->handles;
 	handles = get_memory(nr_handles * sizeof(*handles), 64);
 	write_all(bench, true);
-	for (i = nr_handles; i > 1; i--) {
-		other = random_below(&state, i);
-		handle = handles[i - 1];
-		handles[i - 1] = handles[other];
-		handles[other] = handle;
-	}
+	shuffle();
 	write_all(bench, false);
 	/* Look-ups are in yet another order than memory. */
-	for (i = nr_handles; i > 1; i--) {
-		other = random_below(&state, i);
-		handle = handles[i - 1];
-		handles[i - 1] = handles[other];
-		handles[other] = handle;
-	}
+	shuffle();
 }
 
 static uint64_t read_all(uint64_t nr)
@@ -187,6 +192,97 @@ static void order_sum(const double *arguments)
 	printf("{\"ns\": %.3f, \"ms\": %.3f, \"sum\": %" PRIu64 ", \"plan\": \"%s\", \"estimate_ms\": %.3f}\n",
 	       (double)time / (double)wanted, (double)time / 1e6, sum, lsm_plan_name(result.explain.plan),
 	       (double)result.explain.cost_ns[result.explain.plan] / 1e6);
+}
+
+/* ---- Changes of all objects ---------------------------------------------------- */
+
+#define VECTOR_MOST	64u
+
+static void order_spread(uint32_t how, bool grouped)
+{
+	const struct lsm_spread spread = {
+		.how = how ? LSM_SPREAD_ADD : LSM_SPREAD_SET, .flags = grouped ? LSM_ATOMIC : 0,
+		.column = { .type = LSM_U64, .offset = 8 }, .amount.u64 = 1,
+	};
+	const struct lsm_scan all = { .threads = 1 };
+	struct lsm_spread_report report;
+	uint64_t time;
+	int ret;
+
+	empty_cache();
+	time = now_ns();
+	ret = lsm_spread(store.lsm, &all, &spread, &report);
+	if (ret)
+		fail("lsm_spread", -ret);
+	answer(now_ns() - time, report.changed);
+}
+
+static void raise_word(uint8_t *bytes)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes + 8, sizeof(word));
+	word++;
+	memcpy(bytes + 8, &word, sizeof(word));
+}
+
+/* Reads, changes and replaces objects, each if it has not changed since.  Return: how many were replaced. */
+static uint64_t raise_one(uint64_t handle, uint8_t *bytes, uint32_t size)
+{
+	struct lsm_object object;
+	ssize_t length = lsm_read(store.lsm, handle, bytes, size, 0, &object);
+	int ret;
+
+	if (length != size)
+		fail("lsm_read", EIO);
+	raise_word(bytes);
+	ret = lsm_replace(store.lsm, handle, bytes, size, LSM_EXPECT, &object.version);
+	if (ret)
+		fail("lsm_replace", -ret);
+	return 1;
+}
+
+static uint64_t raise_many(const uint64_t *some, uint32_t nr, uint8_t *bytes, uint32_t size)
+{
+	struct lsmem_op ops[VECTOR_MOST];
+	uint32_t i;
+	int ret;
+
+	for (i = 0; i < nr; i++)
+		ops[i] = lsm_op_read(some[i], bytes + (size_t)i * size, size, 0);
+	lsm_read_many(store.lsm, ops, nr);
+	for (i = 0; i < nr; i++) {
+		if (ops[i].result)
+			fail("lsm_read_many", -ops[i].result);
+		raise_word(bytes + (size_t)i * size);
+		ops[i] = lsm_op_replace(some[i], bytes + (size_t)i * size, size, LSM_EXPECT, ops[i].version);
+	}
+	ret = lsm_vector(store.lsm, ops, nr, 0, NULL);
+	for (i = 0; i < nr && !ret; i++)
+		ret = ops[i].result;
+	if (ret)
+		fail("lsm_vector", -ret);
+	return nr;
+}
+
+static void order_each(const struct bench *bench, uint32_t vector)
+{
+	uint8_t *bytes = get_memory((uint64_t)VECTOR_MOST * bench->size, 64);
+	uint64_t done, time, changed = 0;
+
+	/* What was replaced in this order the last time lies in it. */
+	shuffle();
+	empty_cache();
+	time = now_ns();
+	for (done = 0; done < nr_handles; done += vector) {
+		if (vector == 1)
+			changed += raise_one(handles[done], bytes, bench->size);
+		else
+			changed += raise_many(handles + done, nr_handles - done < vector ?
+					      (uint32_t)(nr_handles - done) : vector, bytes, bench->size);
+	}
+	answer(now_ns() - time, changed);
+	free(bytes);
 }
 
 /* ---- Memory, and columns in arrays ------------------------------------------- */
@@ -586,6 +682,10 @@ static bool scan_order(struct bench *bench, const char *verb, const double *argu
 		order_plain(question, last);
 	else if (!strcmp(verb, "columns") && !nr)
 		order_columns();
+	else if (!strcmp(verb, "spread") && nr == 2)
+		order_spread((uint32_t)arguments[0], last);
+	else if (!strcmp(verb, "each") && nr == 1 && last && last <= VECTOR_MOST)
+		order_each(bench, last);
 	else if (!strcmp(verb, "beside") && nr == 2)
 		order_beside(bench, arguments[0], last);
 	else if (!strcmp(verb, "alone") && !nr)

@@ -15,6 +15,7 @@ SHARES = {1000: "100 %", 100: "10 %", 5: "0.5 %"}
 LOOKUP_TARGET = {OBJECTS: 6.0, LARGE_OBJECTS: 9.0}
 TABLE_TARGET = 2.5
 BEST_TARGET = 1.3
+SPREAD_TARGET = 1.5
 WIDE, WIDE_OBJECTS, WIDE_MIB = 1024, 1_200_000, 1664
 MEMORY_TARGET = 0.8
 BEST_OF = 3	# turns of limits: one of milliseconds is often disturbed
@@ -81,6 +82,26 @@ def scans(rounds: Rounds) -> None:
 def scans_large(rounds: Rounds) -> None:
     """Ten million objects."""
     _plans(rounds, "scans-large", LARGE_OBJECTS, LARGE_MIB)
+
+
+# ---- Changes of all objects --------------------------------------------------------------------
+
+def spread(rounds: Rounds) -> None:
+    """A value in each object is changed: in the order of memory, and by look-ups."""
+    objects, mib = (20_000, 256) if rounds.quick else (OBJECTS, MIB)
+    player = _player(objects, SIZE, mib)
+    changed: set[int] = set()
+    times = rounds.run({name: _turn(player, order, changed) for name, order in (
+        ("set", ("spread", 0, 0)), ("add", ("spread", 1, 0)), ("groups", ("spread", 1, 1)),
+        ("one", ("each", 1)), ("many", ("each", 64)))}, mixed=True)
+    how = (f"a word of each of {objects} objects of {SIZE} B in a store of {mib} MiB, which were replaced in random "
+           "order; each object is replaced if it has not changed since; one thread, cold caches; time of the whole")
+    for name, what in (("add", "lsm_spread() adds"), ("set", "lsm_spread() sets"),
+                       ("groups", "lsm_spread() adds, in groups")):
+        result("spread", what, times["one"], times[name], "lsm_read() and lsm_replace() one by one", "ms", how,
+               SPREAD_TARGET if name == "add" else None)
+        result("spread", what, times["many"], times[name], "lsm_read_many() and lsm_vector() of 64", "ms", how)
+    player.close()
 
 
 # ---- What limits a scan ------------------------------------------------------------------------
@@ -193,5 +214,5 @@ def beside(rounds: Rounds) -> None:
     player.close()
 
 
-GROUPS: dict[str, Callable[[Rounds], None]] = {"scans": scans, "scans-large": scans_large, "limits": limits,
-                                               "beside": beside}
+GROUPS: dict[str, Callable[[Rounds], None]] = {"scans": scans, "scans-large": scans_large, "spread": spread,
+                                               "limits": limits, "beside": beside}

@@ -208,6 +208,23 @@ is "scan of all values of an object, and the top" "$(scanned "(v['selected'], v[
 	v['rows'][0]['sum'], [t['value'] for t in v['top']])" --exact --sum i64@16x* --top 2)" "$(python3 -c "
 values = [-i * 2**40 for i in range(150) if i % 50 for j in range(i % 4)]
 print((len([i for i in range(150) if i % 50 and i % 4]), len(values), sum(values), sorted(values)[:-3:-1]))")"
+is "scan, a histogram" "$(scanned "[(h['from'] and float(h['from']), h['below'] and float(h['below']), h['values'])
+	for h in v['histogram']]" --exact --histogram -1e2,10,10.25,30 --sum f64@8 --sum u32@0)" "$(python3 -c "
+values = [i / 4 for i in range(150) if i % 50]
+bounds = [-100, 10, 10.25, 30]
+number = lambda bound: None if bound is None else float(bound)
+print([(number(a), number(b), sum((a is None or v >= a) and (b is None or v < b) for v in values))
+       for a, b in zip([None] + bounds, bounds + [None])])")"
+is "scan, a histogram of integers" "$(scanned "[(h['from'], h['below'], h['values']) for h in v['histogram']]" \
+	--sum u32@0 --histogram 100 --where 'u32@0>=90')" "$(python3 -c "
+values = range(90, 150)
+print([(None, 100, sum(v < 100 for v in values)), (100, None, sum(v >= 100 for v in values))])")"
+ok "scan, a histogram as a table" sh -c "'$lsmemctl' scan lsmem --sum u32@0 --histogram 10 | grep -q '^ *10  *-  *[0-9]'"
+# A terminal shows how far it is, from the first step on, and then wipes that out.  Nothing else does.
+terminal=$(script -qec "'$lsmemctl' scan lsmem --sum u32@0" /dev/null < /dev/null | tr '\r' '\n')
+ok "scan, progress on a terminal" grep -q '^ *[0-9]* %$' <<< "$terminal"
+ok "scan, progress is wiped out" grep -q $'^\033\\[K' <<< "$terminal"
+is "scan, no progress elsewhere" "$("$lsmemctl" scan lsmem --sum u32@0 2>&1 > /dev/null)" ""
 is "scan of nothing" "$(scanned "(v['selected'], v['rows'][0]['sum'], v['rows'][0]['min'])" \
 	--sum u32@0 --where 'u32@0>4294967295')" "(0, 0, None)"
 ok "scan as a table" sh -c "'$lsmemctl' scan lsmem --sum f64@8 | grep -q '^f64@8  *147 '"

@@ -585,9 +585,29 @@ def test_arrow(tap: Tap, store: lsmem.Store, content: Content) -> None:
     tap.same("an aggregate of all", (total.value, total.rows, total.totals["cents"].sum, total.totals["cents"].min,
                                      total.totals["cents"].max),
              (None, len(all_cents), sum(all_cents), min(all_cents), max(all_cents)))
+    test_histograms(tap, store, [order for order in content.orders.values() if order["region"] >= 2])
     none = store.aggregate({"cents": "i64@8"}, table=11).to_arrow()
     tap.same("an aggregate of none", none.to_pylist(),
              [{"rows": 0, "cents_count": 0, "cents_sum": 0, "cents_min": None, "cents_max": None}])
+
+
+def test_histograms(tap: Tap, store: lsmem.Store, orders_of_regions: list[Any]) -> None:
+    """How many values are between bounds; the orders are those of regions from 2 on."""
+    bounds = {"cents": [-(1 << 39), 0, 1, 1 << 39], "weight": np.linspace(-1000, 1000, 9)}
+    wanted = {}
+    for name, at in bounds.items():
+        below = np.searchsorted(at, [order[name] for order in orders_of_regions], "right")
+        wanted[name] = np.bincount(below, minlength=len(at) + 1).tolist()
+    tap.same("histograms", store.aggregate({"weight": "f64@16", "region": "u32@0", "cents": "i64@8"}, "u32@0", "region>=2",
+                                           table=3, histograms=bounds).histograms, wanted)
+    for what, wrong in (("of nothing", {"code": [1]}), ("without bounds", {"region": []}),
+                        ("whose bounds descend", {"region": [2, 1]}), ("beyond the type", {"region": [-1]}),
+                        ("of no number", {"weight": [float("nan")]})):
+        try:
+            store.aggregate({"region": "u32@0", "weight": "f64@16"}, histograms=wrong)
+            tap.check(f"refused: a histogram {what}", False)
+        except ValueError:
+            tap.check(f"refused: a histogram {what}", True)
 
 
 def test_lives(tap: Tap, name: str, content: Content) -> None:

@@ -4,17 +4,21 @@
  *
  * At rest each kind of change, for each type, must leave each object as a computation from its old bytes says,
  * and those that are not selected as they were.  While writers raise the same values, no change of either side is
- * lost: the sum tells.  A spread that is cut off and goes on changes each object once.  A snapshot has all changes of
- * a group or none.
+ * lost: the sum tells.  A spread that is cut off, or killed, and goes on changes each object once.  A snapshot has all
+ * changes of a group or none.
  */
 #include <errno.h>
 #include <lsmem/lsmem_format.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -475,13 +479,117 @@ TEST_F_TIMEOUT(spread, writers, 240)
 	EXPECT_LT(0, lost);
 }
 
+/* ---- Killed ---------------------------------------------------------------------- */
+
+/**
+ * struct life - what a program that may be killed keeps, in memory that it shares with the test
+ * @version: set last: what spread.version must be to go on
+ * @weights: likewise, spread.weights
+ * @done: objects of the life that is running
+ */
+struct life {
+	_Atomic uint64_t version;
+	union lsm_value weights;
+	_Atomic uint64_t done;
+};
+
+static int keep_for_next(void *context, uint64_t version, union lsm_value weights)
+{
+	struct life *life = context;
+
+	life->weights = weights;
+	life->version = version;
+	return 0;
+}
+
+static int tell_done(void *context, uint64_t done, uint64_t total)
+{
+	struct life *life = context;
+
+	(void)total;
+	life->done = done;
+	return 0;
+}
+
+/* One life, in a process of its own.  Return: its pid. */
+static pid_t begin_life(struct rows *rows, struct life *life, uint32_t flags, int64_t amount)
+{
+	struct lsm_spread spread = {
+		.how = LSM_SPREAD_SHARE, .flags = flags, .column = i64_column, .weight = &u64_column,
+		.amount.i64 = amount, .begun = keep_for_next, .progress = tell_done, .context = life,
+		.version = life->version, .weights = life->weights,
+	};
+	struct lsm_scan all = { .threads = 1 };
+	struct lsm *lsm;
+	pid_t pid;
+	int ret;
+
+	life->done = 0;
+	pid = fork();
+	if (pid)
+		return pid;
+	ret = lsm_open(rows->store.path, 0, &lsm);
+	if (!ret)
+		ret = lsm_spread(lsm, &all, &spread, NULL);
+	_exit(ret ? 1 : 0);
+}
+
+static bool lives_on(pid_t pid)
+{
+	siginfo_t info = { 0 };
+
+	return !waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid;
+}
+
+/*
+ * A program that is killed again and again, at any moment, and goes on with what it kept, gives each object its share
+ * once.
+ */
+TEST_F_TIMEOUT(spread, killed, 240)
+{
+	const int64_t amount = 1000000000;
+	struct rows *rows = &self->rows;
+	uint32_t i, lives = 0, early = 0, midst = 0;
+	bool ended = false;
+	uint64_t weights = 0;
+	struct life *life;
+	int status;
+
+	life = mmap(NULL, sizeof(*life), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, life);
+	while (!ended) {
+		uint64_t until = random_below(&rows->state, OBJECTS / 8);
+		pid_t pid = begin_life(rows, life, variant->flags, amount);
+
+		ASSERT_LT(0, pid);
+		ASSERT_GT(1000, lives++);
+		/* Some die before they have listed anything. */
+		while (until >= 64 && life->done < until && lives_on(pid))
+			sched_yield();	/* no event tells */
+		kill(pid, SIGKILL);
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ended = WIFEXITED(status);
+		midst += !ended && life->done;
+		early += !ended && !life->done;
+	}
+	ASSERT_EQ(0, WEXITSTATUS(status));
+	munmap(life, sizeof(*life));
+	TH_LOG("%u lives: %u killed before the first objects were changed, %u later", lives, early, midst);
+	EXPECT_LT(0, midst);
+	for (i = 0; i < OBJECTS; i++)
+		weights += rows->lengths[i] >= offsetof(struct row, f64) ? rows->rows[i].u64 : 0;
+	for (i = 0; i < OBJECTS; i++)
+		rows->rows[i].i64 += (int64_t)((__int128)amount * rows->rows[i].u64 / (__int128)weights);
+	EXPECT_EQ(0, differ(rows));
+}
+
 /* ---- Groups --------------------------------------------------------------------- */
 
-#define SMALL		4096u	/* objects, of which each group has 64 */
+#define SMALL		2048u	/* objects, of which each group has 64 */
 #define GROUP		64u
-#define SMALL_BYTES	1500u
-#define SNAPSHOTS	200u
-#define ROUNDS		8000u	/* spreads, at most */
+#define SMALL_BYTES	2000u
+#define SNAPSHOTS	600u
+#define ROUNDS		20000u	/* spreads, at most */
 
 /**
  * struct watched - a store whose objects are changed in groups, while a thread makes exact snapshots

@@ -48,6 +48,12 @@ refused "scan, no table" 2 "below 4096" scan lsmem --table 4096
 refused "scan, no plan" 2 "auto, table or log" scan lsmem --plan lookup
 refused "scan, no threads" 2 "from 1 to 64" scan lsmem --threads 0
 refused "scan, top of nothing" 2 "of which --sum" scan lsmem --top 3
+refused "scan, histogram of nothing" 2 "of which --sum" scan lsmem --histogram 3
+for bounds in "" 1, ,1 1,,2 1,1 2,1 1x -1 4294967296 1.5; do
+	refused "scan, histogram '$bounds'" 2 "ascending numbers" scan lsmem --histogram "$bounds" --sum u32@0
+done
+refused "scan, histogram without a number" 2 "ascending numbers" scan lsmem --sum f64@0 --histogram nan
+refused "scan, histogram of 65 bounds" 2 "at most 64" scan lsmem --sum u32@0 --histogram "$(seq -s , 65)"
 refused "spread of nothing" 2 "what is to become of the values" spread lsmem
 refused "spread, twice" 2 "one of --set" spread lsmem --set u32@0=1 --add u32@0=1
 for change in u32@0 u32@0=-1 u32@0=4294967296 u64@0=x "f64@0=" f64@0=inf u32@0x2=1 u16@0=1; do

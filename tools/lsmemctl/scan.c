@@ -12,14 +12,16 @@
 #include "objects.h"
 
 #define COLUMNS_MAX	16u
+#define BOUNDS_MAX	64u
 
-enum { SUM = CTL_OBJECTS_OPTIONS, GROUP, TOP, PLAN, EXACT, EXPLAIN };
+enum { SUM = CTL_OBJECTS_OPTIONS, GROUP, TOP, HISTOGRAM, PLAN, EXACT, EXPLAIN };
 
 static const struct ctl_option options[] = {
 	CTL_OBJECTS_OPTION_LIST,
 	[SUM]		= { "sum", 's', true },
 	[GROUP]		= { "group-by", 'g', true },
 	[TOP]		= { "top", 0, true },
+	[HISTOGRAM]	= { "histogram", 0, true },
 	[PLAN]		= { "plan", 0, true },
 	[EXACT]		= { "exact", 0, false },
 	[EXPLAIN]	= { "explain", 0, false },
@@ -32,6 +34,8 @@ static const struct ctl_option options[] = {
  * @question: of them
  * @measures: of @question
  * @names: of the columns of @measures, as on the command line
+ * @histogram: bounds for the first of @measures, as on the command line; NULL: no histogram
+ * @bounds: the same, for @measures
  * @group: of @question, if @grouped
  * @grouped: there is a --group-by
  * @explain: only say what the plans cost
@@ -41,6 +45,8 @@ struct request {
 	struct lsm_question question;
 	struct lsm_measure measures[COLUMNS_MAX];
 	const char *names[COLUMNS_MAX];
+	const char *histogram;
+	union lsm_value bounds[BOUNDS_MAX];
 	struct lsm_column group;
 	bool grouped;
 	bool explain;
@@ -76,6 +82,9 @@ static int parse_option(struct request *request, int option, const char *value)
 			return ctl_usage_error("--top %s: write a number up to 1000", value);
 		request->measures[0].top = (uint32_t)number;
 		return CTL_OK;
+	case HISTOGRAM:
+		request->histogram = value;
+		return CTL_OK;
 	case PLAN:
 		for (plan = 0; plan < LSM_PLANS; plan++)
 			if (!strcmp(value, lsm_plan_name(plan)))
@@ -93,6 +102,48 @@ static int parse_option(struct request *request, int option, const char *value)
 	default:
 		return ctl_objects_option(&request->objects, option, value);
 	}
+}
+
+/* Are two values of a type in ascending order? */
+static bool ascending(uint32_t type, union lsm_value a, union lsm_value b)
+{
+	if (type == LSM_F64)
+		return a.f64 < b.f64;
+	return type == LSM_I64 ? a.i64 < b.i64 : a.u64 < b.u64;
+}
+
+/* Parses the bounds of the histogram, whose type is known when all options are. */
+static int parse_bounds(struct request *request)
+{
+	struct lsm_measure *measure = &request->measures[0];
+	uint32_t type = measure->column.type;
+	const char *at = request->histogram;
+	char text[64];
+	size_t length;
+
+	if (!request->question.nr_measures)
+		return ctl_usage_error("--histogram: of which --sum?");
+	for (;; at += length + 1) {
+		union lsm_value *bound = &request->bounds[measure->nr_bounds];
+
+		if (measure->nr_bounds == BOUNDS_MAX)
+			return ctl_usage_error("--histogram: at most %u bounds", BOUNDS_MAX);
+		length = strcspn(at, ",");
+		if (length >= sizeof(text))
+			break;
+		memcpy(text, at, length);
+		text[length] = 0;
+		if (!ctl_parse_value(type, text, bound) ||
+		    (measure->nr_bounds && !ascending(type, bound[-1], *bound)))
+			break;
+		measure->nr_bounds++;
+		if (!at[length]) {
+			measure->bounds = request->bounds;
+			return CTL_OK;
+		}
+	}
+	return ctl_usage_error("--histogram %s: write ascending numbers of the first column's type, as 10,20,50",
+			       request->histogram);
 }
 
 /* ---- Results --------------------------------------------------------------- */
@@ -190,6 +241,29 @@ static int make_top(const struct request *request, const struct lsm_aggregate *a
 	return found < 0 ? (int)found : 0;
 }
 
+/* The rows of the histogram: how many values there are from one bound up to the next. */
+static int make_histogram(const struct request *request, const struct lsm_aggregate *aggregate,
+			  struct json_object *rows)
+{
+	const struct lsm_measure *measure = &request->measures[0];
+	uint64_t buckets[BOUNDS_MAX + 1];
+	uint32_t type = measure->column.type;
+	size_t i;
+	int ret;
+
+	ret = lsm_aggregate_histogram(aggregate, 0, buckets);
+	for (i = 0; !ret && i <= measure->nr_bounds; i++) {
+		struct json_object *row = json_object_new_object();
+
+		json_object_object_add(row, "from", i ? ctl_value_json(type, measure->bounds[i - 1]) : NULL);
+		json_object_object_add(row, "below", i < measure->nr_bounds ?
+				       ctl_value_json(type, measure->bounds[i]) : NULL);
+		ctl_add_number(row, "values", (int64_t)buckets[i]);
+		json_object_array_add(rows, row);
+	}
+	return ret;
+}
+
 static struct json_object *explained(const struct lsm_explain *explain)
 {
 	struct json_object *out = json_object_new_object(), *costs = json_object_new_object();
@@ -226,9 +300,14 @@ static int print_result(const struct request *request, struct lsm_aggregate *agg
 		{ "HANDLE",	"handle",	CTL_TEXT },
 		{ "POSITION",	"position",	CTL_NUMBER },
 	};
+	static const struct ctl_column histogram_columns[] = {
+		{ "FROM",	"from",		CTL_NUMBER },
+		{ "BELOW",	"below",	CTL_NUMBER },
+		{ "VALUES",	"values",	CTL_NUMBER },
+	};
 	const size_t nr = sizeof(columns) / sizeof(*columns), first = request->grouped ? 0 : 2;
 	struct json_object *out = json_object_new_object(), *rows = json_object_new_array();
-	struct json_object *top = json_object_new_array();
+	struct json_object *top = json_object_new_array(), *histogram = json_object_new_array();
 	struct lsm_counts counts;
 	int ret;
 
@@ -247,6 +326,10 @@ static int print_result(const struct request *request, struct lsm_aggregate *agg
 		json_object_object_add(out, "top", json_object_get(top));
 		ret = make_top(request, aggregate, top);
 	}
+	if (!ret && request->histogram) {
+		json_object_object_add(out, "histogram", json_object_get(histogram));
+		ret = make_histogram(request, aggregate, histogram);
+	}
 	if (ret) {
 		ctl_error("result: %s", lsm_strerror(ret));
 		ret = CTL_FAILED;
@@ -262,8 +345,12 @@ static int print_result(const struct request *request, struct lsm_aggregate *agg
 			ret = ctl_print_table(rows, columns + first, nr - first);
 		if (!ret && json_object_array_length(top))
 			ret = ctl_print_table(top, top_columns, sizeof(top_columns) / sizeof(*top_columns));
+		if (!ret && request->histogram)
+			ret = ctl_print_table(histogram, histogram_columns,
+					      sizeof(histogram_columns) / sizeof(*histogram_columns));
 	}
 	json_object_put(top);
+	json_object_put(histogram);
 	json_object_put(out);
 	return ret;
 }
@@ -338,6 +425,11 @@ static int run(int argc, char **argv)
 	request.question.nr_ranges = request.objects.nr_ranges;
 	if (request.measures[0].top && !request.question.nr_measures)
 		return ctl_usage_error("--top: of which --sum?");
+	if (request.histogram) {
+		ret = parse_bounds(&request);
+		if (ret)
+			return ret;
+	}
 	ret = ctl_objects_store(argc, argv, name);
 	if (ret)
 		return ret;
@@ -350,7 +442,7 @@ const struct ctl_command ctl_scan = {
 	.name = "scan",
 	.summary = "Sum, count and group values of all objects of a store",
 	.usage = "scan STORE [--table N] [--sum TYPE@OFFSET[xN]]... [--group-by TYPE@OFFSET]\n"
-		 "                     [--where 'TYPE@OFFSET<VALUE']... [--top N] [--plan auto|table|log]\n"
-		 "                     [--threads N] [--exact] [--explain] [--json]",
+		 "                     [--where 'TYPE@OFFSET<VALUE']... [--top N] [--histogram N,..]\n"
+		 "                     [--plan auto|table|log] [--threads N] [--exact] [--explain] [--json]",
 	.run = run,
 };

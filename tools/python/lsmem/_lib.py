@@ -266,6 +266,7 @@ _CALLS = {
                          POINTER(ScanResult)),
     "lsm_aggregate_counts": (c_void_p, POINTER(Counts)),
     "lsm_aggregate_total": (c_void_p, c_size_t, POINTER(Total)),
+    "lsm_aggregate_histogram": (c_void_p, c_size_t, POINTER(c_uint64)),
     "lsm_aggregate_group": (c_void_p, c_size_t, POINTER(Value), POINTER(c_uint64), POINTER(Total)),
 }
 

@@ -41,11 +41,16 @@ class Group:
 
 
 class Aggregate:
-    """The result: groups in the order of their values, or one group of all objects."""
+    """The result: groups in the order of their values, or one group of all objects.
+
+    histograms has, for each measure that bounds were given for, how many values of all groups are below the first
+    bound, from each bound up to the next, and from the last one on. NaN is in none.
+    """
 
     def __init__(self, group: Optional[Field], measures: Mapping[str, Field], groups: Sequence[Group],
-                 result: Result) -> None:
+                 histograms: Mapping[str, Sequence[int]], result: Result) -> None:
         self.groups = list(groups)
+        self.histograms = {name: list(counts) for name, counts in histograms.items()}
         self.result = result
         self._group = group
         self._measures = dict(measures)
@@ -111,18 +116,49 @@ def _groups(aggregate: Any, group: Optional[Field], measures: Mapping[str, Field
     return groups
 
 
+def _bounds(field: Field, bounds: Sequence[Number]) -> Any:
+    """Bounds for a histogram of @field."""
+    values = [field.value(bound) for bound in bounds]
+    if not values or any(a >= b for a, b in zip(bounds, bounds[1:])):
+        raise ValueError("bounds of a histogram ascend")
+    return (_lib.Value * len(values))(*values)
+
+
+def _asked(measures: Mapping[str, Field], histograms: Mapping[str, Sequence[Number]]) -> Any:
+    """The measures of a question."""
+    if unknown := histograms.keys() - measures.keys():
+        raise ValueError(f"a histogram of {', '.join(sorted(unknown))}, which is not measured")
+    asked = (_lib.Measure * len(measures))(*(_lib.Measure(field.column()) for field in measures.values()))
+    for measure, (name, field) in zip(asked, measures.items()):
+        if name in histograms:
+            measure.bounds = _bounds(field, histograms[name])
+            measure.nr_bounds = len(histograms[name])
+    return asked
+
+
+def _histograms(aggregate: Any, measures: Mapping[str, Field], asked: Any) -> dict[str, list[int]]:
+    found = {}
+    for i, name in enumerate(measures):
+        if asked[i].nr_bounds:
+            buckets = (ctypes.c_uint64 * (asked[i].nr_bounds + 1))()
+            _lib.lib.lsm_aggregate_histogram(aggregate, i, buckets)
+            found[name] = list(buckets)
+    return found
+
+
 def compute(lsm: Any, group: Optional[Field], measures: Mapping[str, Field], ranges: Sequence[_lib.Range],
-            groups_max: int, which: Mapping[str, Any]) -> Aggregate:
+            groups_max: int, histograms: Mapping[str, Sequence[Number]], which: Mapping[str, Any]) -> Aggregate:
     """Carries out the scan: see Store.aggregate()."""
     scan, _kept = native_scan(which)
     column = group.column(integer=True) if group else None
-    asked = (_lib.Measure * len(measures))(*(_lib.Measure(field.column()) for field in measures.values()))
+    asked = _asked(measures, histograms)
     question = _lib.Question((_lib.Range * len(ranges))(*ranges), len(ranges),
                              ctypes.pointer(column) if column else None, groups_max, asked, len(asked))
     result, counts, aggregate = _lib.ScanResult(), _lib.Counts(), ctypes.c_void_p()
     _lib.lib.lsm_scan_aggregate(lsm, scan, question, aggregate, result)
     try:
         _lib.lib.lsm_aggregate_counts(aggregate, counts)
-        return Aggregate(group, measures, _groups(aggregate, group, measures, counts), Result.of(result, counts))
+        return Aggregate(group, measures, _groups(aggregate, group, measures, counts),
+                         _histograms(aggregate, measures, asked), Result.of(result, counts))
     finally:
         _lib.lib.lsm_aggregate_destroy(aggregate)

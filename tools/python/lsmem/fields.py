@@ -9,6 +9,7 @@ is a field of one value, or the name of one, an operator (``<``, ``<=``, ``>``, 
 from __future__ import annotations
 
 import math
+import operator
 import re
 from dataclasses import dataclass
 from typing import Any, Iterable, Mapping, Union
@@ -80,6 +81,18 @@ class Field:
         if self.type == _lib.F64:
             return float(value.f64)
         return int(value.i64 if self.type == _lib.I64 else value.u64)
+
+    def value(self, number: Union[int, float]) -> _lib.Value:
+        """A number as a value of this field's type."""
+        if self.type == _lib.F64:
+            if math.isnan(number):
+                raise ValueError("NaN is no bound")
+            return _lib.Value(f64=number)
+        whole = operator.index(number)
+        low, high = _LIMITS[self.type]
+        if not low <= whole <= high:
+            raise ValueError(f"{number} is not of the field's type")
+        return _lib.Value(i64=whole) if self.type == _lib.I64 else _lib.Value(u64=whole)
 
 
 def parse_columns(columns: Mapping[str, str]) -> dict[str, Field]:

@@ -296,11 +296,15 @@ class Store(Parts):
 
     def aggregate(self, measures: Mapping[str, str], group: Optional[str] = None,
                   where: Union[str, Iterable[str]] = (), *, groups_max: int = 0,
+                  histograms: Optional[Mapping[str, Sequence[aggregate.Number]]] = None,
                   **which: Unpack[Which]) -> aggregate.Aggregate:
-        """Count, sum, min, max and average of fields, for each value of the field @group, or in all."""
+        """Count, sum, min, max and average of fields, for each value of the field @group, or in all.
+
+        @histograms: ascending bounds for measures by their names.
+        """
         fields = {name: Field.parse(text) for name, text in measures.items()}
         return aggregate.compute(self._lsm, Field.parse(group) if group else None, fields,
-                                 parse_where(where, fields), groups_max, which)
+                                 parse_where(where, fields), groups_max, histograms or {}, which)
 
     def explain(self, **which: Unpack[Which]) -> Explain:
         """Estimates what the plans of a scan cost."""
