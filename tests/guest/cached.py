@@ -21,7 +21,8 @@ LONG_BYTES = 100_000
 LONG_GET = 20_000	# most keys in a line
 WAIT = 60.0
 CROWD = 100		# connections
-COUNTERS = 5		# that all of them add to
+COUNTERS = 2		# that all of them add to
+ADDITIONS = 10		# in a round
 
 
 @dataclass
@@ -275,13 +276,15 @@ def crowd(path: str, rounds: int, seed: int) -> None:
     def play(number: int, model: Model) -> None:
         start.wait()
         while sum(done) < CROWD * rounds and not wrong:
-            counter, step = model.dice.randrange(COUNTERS), model.dice.randrange(1000)
-            model.add(b"incr sum%d %d noreply\r\n" % (counter, step), b"")
+            steps = [(model.dice.randrange(COUNTERS), model.dice.randrange(1000)) for _ in range(ADDITIONS)]
+            for step in steps:
+                model.add(b"incr sum%d %d noreply\r\n" % step, b"")
             for _ in range(5):
                 model.any()
             model.run()
             with lock:
-                added[counter] += step
+                for counter, step in steps:
+                    added[counter] += step
                 done[number] += 1
 
     def guarded(number: int, model: Model) -> None:
