@@ -520,7 +520,7 @@ static void modify(struct client *client)
 static void run(unsigned int connections, double seconds, const struct mix *mix)
 {
 	struct epoll_event events[EVENTS], event = { .events = EPOLLIN };
-	uint64_t begin, now, end, total = 0, misses = 0, took;
+	uint64_t begin, now, end, total = 0, misses = 0, took, sum_ns = 0;
 	int poll = epoll_create1(EPOLL_CLOEXEC), nr, i;
 
 	if (poll < 0)
@@ -549,6 +549,7 @@ static void run(unsigned int connections, double seconds, const struct mix *mix)
 				continue;
 			}
 			now = now_ns();
+			sum_ns += now - client->sent;
 			took = (now - client->sent) / BUCKET_NS;
 			buckets[took < BUCKETS ? took : BUCKETS - 1]++;
 			total++;
@@ -561,8 +562,8 @@ static void run(unsigned int connections, double seconds, const struct mix *mix)
 		}
 	}
 	close(poll);
-	printf("{\"rate\": %.1f, \"p50\": %.1f, \"p99\": %.1f, \"p999\": %.1f, \"misses\": %llu}\n",
-	       (double)total * 1e9 / (double)(now - begin), percentile(total, 0.5), percentile(total, 0.99),
+	printf("{\"rate\": %.1f, \"mean\": %.1f, \"p50\": %.1f, \"p99\": %.1f, \"p999\": %.1f, \"misses\": %llu}\n",
+	       (double)total * 1e9 / (double)(now - begin), (double)sum_ns / 1000.0 / (double)total, percentile(total, 0.5), percentile(total, 0.99),
 	       percentile(total, 0.999), (unsigned long long)misses);
 }
 

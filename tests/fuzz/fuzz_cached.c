@@ -259,6 +259,8 @@ static void converse(const uint8_t *data, size_t size, uint8_t pieces, struct an
 	memset(&cached.workers->counters, 0, sizeof(cached.workers->counters));
 	memset(&cached.upkeep, 0, sizeof(cached.upkeep));
 	cached.generation = cached.flush_at = 0;
+	cached.limit = 0;
+	cached.crawler = (struct cached_crawler) { 0 };
 	cached.workers->now = item_now();
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets))
 		abort();

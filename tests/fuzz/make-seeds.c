@@ -315,6 +315,9 @@ static void cached_seeds(void)
 		"md m I T30\r\nmg m v\r\nms m 1 I C1 ME\r\nx\r\n", "ma n N0 J5 D3 MD v c t\r\n",
 		"ms YWI= 1 b MA\r\n1\r\nmg YWI= b k v\r\nme YWI= b\r\n", "flush_all 5\r\nverbosity 1\r\nversion\r\n",
 		"set big 0 0 9000\r\n", "stats\r\nstats settings\r\nstats cachedump 1 9\r\nquit\r\n",
+		"set d 0 9 1\r\nx\r\nms YWIg 1 b\r\n1\r\nlru_crawler metadump all\r\nlru_crawler mgdump 1,2\r\nget d\r\n",
+		"lru_crawler tocrawl 5\r\nlru_crawler sleep 9\r\nlru_crawler crawl 1\r\nlru_crawler disable\r\n",
+		"cache_memlimit 64\r\nslabs automove 0\r\nslabs reassign 1 2\r\nlru mode flat\r\n",
 	};
 	static const char *const passwords[] = {
 		"set x 0 0 3\r\nu p\r\n", "get x\r\nset x 0 0 15\r\nname a password\r\n", "set x 0 0 3\r\nu q\r\n",

@@ -99,3 +99,8 @@ model()
 {
 	timeout 300 python3 "$here/cached.py" "$scratch/socket" "$@"
 }
+
+operate()
+{
+	timeout 300 python3 "$here/cached_operate.py" "$scratch/socket" "$@"
+}

@@ -4,7 +4,7 @@
 WHAT is mix: pipelines of random commands on several connections, each with its own keys; every answer has to be that
 of a model, which has a dictionary. fill: sets all items; check: they are there; flushed: none is. load: sets items
 over and over until the server is gone, and writes to FILE what was acknowledged; verify: that is there, or what was
-set after it.
+set after it. crowd: a hundred connections at once, with keys of their own, and counters that all of them add to.
 """
 
 import json
@@ -20,6 +20,9 @@ PIPELINE = 60		# most commands in one
 LONG_BYTES = 100_000
 LONG_GET = 20_000	# most keys in a line
 WAIT = 60.0
+CROWD = 100		# connections
+COUNTERS = 2		# that all of them add to
+ADDITIONS = 10		# in a round
 
 
 @dataclass
@@ -264,6 +267,49 @@ def verify(path: str, items: int, file: str) -> None:
             sys.exit(f"item {item}: version {version}, acknowledged {known['acked'][item]}, sent {known['sent'][item]}")
 
 
+def crowd(path: str, rounds: int, seed: int) -> None:
+    """Until they have done so many rounds on the average. The slowest has done a fourth of them then."""
+    models = [Model(path, f"crowd{number}", random.Random(f"{seed} {number}")) for number in range(CROWD)]
+    done, added, wrong = [0] * CROWD, [0] * COUNTERS, []
+    lock, start = threading.Lock(), threading.Barrier(CROWD)
+
+    def play(number: int, model: Model) -> None:
+        start.wait()
+        while sum(done) < CROWD * rounds and not wrong:
+            steps = [(model.dice.randrange(COUNTERS), model.dice.randrange(1000)) for _ in range(ADDITIONS)]
+            for step in steps:
+                model.add(b"incr sum%d %d noreply\r\n" % step, b"")
+            for _ in range(5):
+                model.any()
+            model.run()
+            with lock:
+                for counter, step in steps:
+                    added[counter] += step
+                done[number] += 1
+
+    def guarded(number: int, model: Model) -> None:
+        try:
+            play(number, model)
+        except (SystemExit, OSError) as error:
+            wrong.append(error)
+
+    for counter in range(COUNTERS):
+        models[0].add(b"set sum%d 0 0 20\r\n%020d\r\n" % (counter, 0), b"STORED\r\n")
+    models[0].run()
+    threads = [threading.Thread(target=guarded, args=each) for each in enumerate(models)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if wrong:
+        sys.exit(f"{wrong[0]}")
+    for counter, total in enumerate(added):
+        models[0].add(b"get sum%d\r\n" % counter, b"VALUE sum%d 0 20\r\n%-20d\r\nEND\r\n" % (counter, total))
+    models[0].run()
+    if 4 * min(done) < rounds:
+        sys.exit(f"starved: {min(done)} rounds of one connection, {max(done)} of another")
+
+
 def main() -> None:
     path, what, items, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     if what == "mix":
@@ -272,8 +318,11 @@ def main() -> None:
         load(path, items, seed, sys.argv[5])
     elif what == "verify":
         verify(path, items, sys.argv[5])
+    elif what == "crowd":
+        crowd(path, items, seed)
     else:
         lines(path, items, seed, what)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# lsmemcached: a client that knows what each answer has to be (cached.py), a restart, and a kill; a store that is full,
+# lsmemcached: a client that knows what each answer has to be (cached.py), commands of operators (cached_operate.py), a
+# restart, and a kill; a store that is full,
 # in both modes; what is refused.  Then those of memcached's own tests that apply (cached/tests), in a short run
 # (LSMEM_SCALE below 100) a few of them.
 set -u
@@ -29,6 +30,10 @@ memcached_test()
 store_create --size 256M
 ok 'the server starts' server_start
 ok 'answers of all commands are those of the model' model mix $((200 * scale)) "$seed"
+ok 'a hundred connections: sums are right, none is starved' model crowd $((scale / 2)) "$seed"
+is 'flush_all' "$(client flush_all)" $'OK\r'
+ok 'dumps have all items once, while others change them' operate dump $((50 * scale)) "$seed"
+is 'flush_all' "$(client flush_all)" $'OK\r'
 ok 'items are set' model fill $((20 * scale)) "$seed"
 ok 'SIGTERM ends it' server_end TERM
 ok 'it starts again, in store mode' server_start --mode store -t 2
@@ -51,6 +56,9 @@ server_end TERM
 store_destroy
 
 store_create --size 128M
+ok 'a cache starts' server_start
+ok 'the crawler, the limit of memory, what is refused' operate limits 0 0
+server_end TERM
 ok 'a cache starts' server_start --memory 60
 big=$(head -c 500000 /dev/zero | tr '\0' x)
 fill_store()
@@ -92,7 +100,7 @@ wanted='there is no UDP' ok 'UDP' refuses -U 1
 wanted='lsmemctl create' ok 'no store' refuses --store /dev/lsmem-none
 store_destroy
 
-# The tests of a client in Python. test_misc wants cache_memlimit: the store has its size. test_touch gives items a
+# The tests of a client in Python. test_touch gives items a
 # second, which with a clock of seconds, as memcached's, can be over at once. One thread: test_errors ends without
 # waiting for its flush, which another thread could carry out in the midst of the next test
 pymemcache=$("$python" -c 'import pytest, pymemcache.test; print(pymemcache.test.__path__[0])' 2>/dev/null)
@@ -100,7 +108,7 @@ if [ -n "$pymemcache" ]; then
 	store_create --size 256M
 	ok 'the server listens on TCP' listen_start 11311 -t 1
 	ok 'tests of pymemcache' timeout 300 "$python" -B -m pytest -q -W ignore -p no:cacheprovider -c /dev/null \
-		"$pymemcache/test_integration.py" --server 127.0.0.1 --port 11311 -k 'not test_misc and not test_touch'
+		"$pymemcache/test_integration.py" --server 127.0.0.1 --port 11311 -k 'not test_touch'
 	server_end TERM
 	store_destroy
 else

@@ -11,6 +11,7 @@
  *	tls.c		encryption of connections
  *	connection.c	buffers of a connection, reading and writing
  *	stats.c		counters, and the answers to stats
+ *	operate.c	dumps of all items, the crawler, the limit of memory
  *	text.c		classic commands
  *	meta.c		meta commands
  *	auth.c		users and passwords
@@ -177,6 +178,20 @@ struct cached_options {
 };
 
 /**
+ * struct cached_crawler - what clients have said of the look for expired items; zeros: as it is at the start
+ * @disabled: there is none, and no dump either
+ * @wanted: a look at all of them from the first one on has not ended
+ * @sleep: microseconds for each item at least; 0: as fast as it does at the start
+ * @most: items of a look that was asked for; 0: all
+ */
+struct cached_crawler {
+	bool disabled;
+	bool wanted;
+	uint32_t sleep;
+	uint32_t most;
+};
+
+/**
  * struct cached - the server
  * @options: of the command line
  * @lsm: the store
@@ -188,6 +203,8 @@ struct cached_options {
  * @generation: of the items that are valid: a flush begins a new one
  * @flush_at: second at which the next flush is due, 0: none
  * @clock_offset: seconds by which debugtime moved the clock
+ * @limit: bytes of live data that cache_memlimit allows, 0: options.memory says
+ * @crawler: of upkeep.c
  * @started: second at which the server started
  * @open: connections
  * @stop: the server ends
@@ -203,6 +220,8 @@ struct cached {
 	uint32_t generation;
 	uint32_t flush_at;
 	int64_t clock_offset;
+	uint64_t limit;
+	struct cached_crawler crawler;
 	uint32_t started;
 	unsigned int open;
 	bool stop;
@@ -408,6 +427,12 @@ enum batch_kind {
 	BATCH_META_SET,
 };
 
+enum cached_dump {
+	DUMP_NONE,
+	DUMP_META,		/* lines of key=... */
+	DUMP_META_GET,		/* commands mg */
+};
+
 /**
  * struct cached_connection - a client
  * @worker: that serves it
@@ -425,6 +450,8 @@ enum batch_kind {
  * @need: bytes of a command that is not complete; less: wait for more
  * @swallow: bytes to be thrown away before the next command
  * @keys: BATCH_GET, BATCH_GETS: more keys of such a command are to come; BATCH_TEXT: none
+ * @dump: what is made before the next command
+ * @dump_cursor: where it is in the table
  * @out: bytes to be sent
  * @out_size: bytes of room at @out
  * @out_begin: of the bytes that are not sent yet
@@ -454,6 +481,8 @@ struct cached_connection {
 	size_t need;
 	size_t swallow;
 	enum batch_kind keys;
+	enum cached_dump dump;
+	uint64_t dump_cursor;
 	char *out;
 	size_t out_size;
 	size_t out_begin;
@@ -536,6 +565,12 @@ void batch_flush(struct cached_worker *worker);
 
 /* stats.c */
 void stats_command(struct cached_connection *connection, const struct cached_token *tokens, unsigned int nr);
+
+/* operate.c */
+void operate_dump(struct cached_connection *connection);
+const char *operate_crawler(struct cached_connection *connection, const struct cached_token *tokens, unsigned int nr);
+const char *operate_slabs(const struct cached_token *tokens, unsigned int nr);
+const char *operate_limit(const struct cached_token *token);
 
 /* text.c */
 

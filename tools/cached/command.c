@@ -143,7 +143,7 @@ bool command_run(struct cached_connection *connection)
 {
 	struct cached_worker *worker = connection->worker;
 
-	while (can_go_on(connection)) {
+	while (connection->dump ? !connection->dead : can_go_on(connection)) {
 		bool before = worker->changed, complete;
 
 		if (connection->swallow) {
@@ -156,6 +156,12 @@ bool command_run(struct cached_connection *connection)
 		}
 		if (connection->out_end - connection->out_begin > CONNECTION_OUT_MAX)
 			return true;
+		if (connection->dump) {
+			operate_dump(connection);
+			connection->dead |= worker->failed;
+			worker->failed = false;
+			return true;
+		}
 		worker->changed = false;
 		complete = run_one(connection);
 		connection->changed |= worker->changed;

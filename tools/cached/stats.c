@@ -93,7 +93,7 @@ static void stat_table(struct cached_connection *connection)
 	/* One item is the server's own */
 	stat_number(connection, "curr_items", table.items ? table.items - 1 : 0);
 	stat_number(connection, "bytes", store.live_bytes);
-	stat_number(connection, "limit_maxbytes", store.capacity);
+	stat_number(connection, "limit_maxbytes", __atomic_load_n(&cached.limit, __ATOMIC_RELAXED) ?: store.capacity);
 	stat_number(connection, "index_bytes", table.index_bytes);
 	stat_number(connection, "accepting_conns", 1);
 }
@@ -109,13 +109,17 @@ static void stat_all(struct cached_connection *connection)
 	for (i = 0; i < COUNTERS; i++)
 		stat_number(connection, names[i], ((uint64_t *)&sums)[i] - ((uint64_t *)&base)[i]);
 	pthread_mutex_unlock(&lock);
+	stat_number(connection, "lru_crawler_running", __atomic_load_n(&cached.crawler.wanted, __ATOMIC_RELAXED));
 	stat_table(connection);
 }
 
 static void stat_settings(struct cached_connection *connection)
 {
 	const struct cached_options *options = &cached.options;
+	struct lsmem_stat store = { 0 };
 
+	lsm_stat(cached.lsm, &store);
+	stat_number(connection, "maxbytes", __atomic_load_n(&cached.limit, __ATOMIC_RELAXED) ?: store.capacity);
 	stat_number(connection, "maxconns", options->connections);
 	stat_number(connection, "tcpport", options->path ? 0 : options->port);
 	stat_number(connection, "udpport", 0);
@@ -134,6 +138,12 @@ static void stat_settings(struct cached_connection *connection)
 	stat_line(connection, "flush_enabled", "%s", options->no_flush ? "no" : "yes");
 	stat_line(connection, "shutdown_command", "%s", options->shutdown ? "yes" : "no");
 	stat_number(connection, "idle_timeout", options->idle);
+	stat_line(connection, "lru_crawler", "%s", __atomic_load_n(&cached.crawler.disabled, __ATOMIC_RELAXED) ? "no" : "yes");
+	stat_number(connection, "lru_crawler_sleep", __atomic_load_n(&cached.crawler.sleep, __ATOMIC_RELAXED));
+	stat_number(connection, "lru_crawler_tocrawl", __atomic_load_n(&cached.crawler.most, __ATOMIC_RELAXED));
+	stat_line(connection, "lru_maintainer_thread", "no");
+	stat_line(connection, "slab_reassign", "no");
+	stat_number(connection, "slab_automove", 0);
 	stat_line(connection, "ssl_enabled", "%s", options->ssl ? "yes" : "no");
 	stat_line(connection, "ssl_chain_cert", "%s", options->ssl_chain_cert ? options->ssl_chain_cert : "NULL");
 	stat_line(connection, "ssl_key", "%s", options->ssl_key ? options->ssl_key : "NULL");

@@ -385,7 +385,8 @@ static enum text_result move_time(struct command *command)
 
 /* Commands that are carried out one at a time, and the number of their words */
 enum single {
-	INCR, DECR, DELETE, TOUCH, GAT, GATS, FLUSH_ALL, VERSION, VERBOSITY, STATS, SHUTDOWN, DEBUGTIME,
+	INCR, DECR, DELETE, TOUCH, GAT, GATS, FLUSH_ALL, VERSION, VERBOSITY, STATS, SHUTDOWN, DEBUGTIME, LRU_CRAWLER, SLABS,
+	CACHE_MEMLIMIT,
 };
 
 static const struct {
@@ -404,10 +405,15 @@ static const struct {
 	[STATS] = { "stats", 1, CACHED_TOKENS },
 	[SHUTDOWN] = { "shutdown", 1, CACHED_TOKENS },
 	[DEBUGTIME] = { "debugtime", 2, 2 },
+	[LRU_CRAWLER] = { "lru_crawler", 2, CACHED_TOKENS },
+	[SLABS] = { "slabs", 2, CACHED_TOKENS },
+	[CACHE_MEMLIMIT] = { "cache_memlimit", 2, 3 },
 };
 
 static enum text_result single(struct command *command, enum single which)
 {
+	const char *line;
+
 	switch (which) {
 	case INCR:
 		return arithmetic(command, false);
@@ -434,6 +440,15 @@ static enum text_result single(struct command *command, enum single which)
 		return shut_down(command);
 	case DEBUGTIME:
 		return move_time(command);
+	case LRU_CRAWLER:
+		line = operate_crawler(command->connection, command->tokens, command->nr);
+		return line ? answer(command, line) : TEXT_DONE;
+	case SLABS:
+		command->quiet = is_quiet(command);
+		return answer(command, operate_slabs(command->tokens, command->nr - command->quiet));
+	case CACHE_MEMLIMIT:
+		command->quiet = is_quiet(command);
+		return answer(command, operate_limit(&command->tokens[1]));
 	}
 	return TEXT_DONE;
 }

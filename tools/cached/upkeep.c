@@ -17,12 +17,30 @@ static pthread_t thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 
-/* Looks at the next items of the table.  A pass over it begins again at its end. */
-static void crawl(uint64_t *cursor)
-{
-	unsigned int i;
+/* Where a look at all items is, how many of them it has looked at, and whether a client asked for it */
+struct pass {
+	uint64_t cursor;
+	uint32_t looked;
+	bool asked;
+};
 
-	for (i = 0; i < CRAWL_ITEMS; i++) {
+/* How many items may be looked at in a tick; one at least */
+static unsigned int pace(void)
+{
+	uint32_t sleep = __atomic_load_n(&cached.crawler.sleep, __ATOMIC_RELAXED);
+	unsigned int items = sleep ? (unsigned int)(TICK_NS / 1000 / sleep) : CRAWL_ITEMS;
+
+	if (!items)
+		return 1;
+	return items < CRAWL_ITEMS ? items : CRAWL_ITEMS;
+}
+
+/* Looks at the next items of the table.  A pass over it begins again at its end.  Return: how many. */
+static unsigned int crawl(uint64_t *cursor)
+{
+	unsigned int i, most = pace();
+
+	for (i = 0; i < most; i++) {
 		char key[CACHED_KEY_MAX];
 		size_t key_length = sizeof(key);
 		struct cached_header header;
@@ -30,11 +48,28 @@ static void crawl(uint64_t *cursor)
 
 		if (lsm_table_next(cached.table, cursor, key, &key_length, &header, sizeof(header), &item) != 1) {
 			*cursor = 0;
-			return;
+			break;
 		}
 		cached.upkeep.crawler_items_checked++;
 		if (key_length <= CACHED_KEY_MAX && item.length >= sizeof(header) && !item_is_live(&header))
 			cached.upkeep.crawler_reclaimed += item_retire(&cached.upkeep, key, key_length, &item);
+	}
+	return i;
+}
+
+/* A pass that a client asked for begins at the first item, and ends after as many as it said. */
+static void crawl_on(struct pass *pass)
+{
+	uint32_t most = __atomic_load_n(&cached.crawler.most, __ATOMIC_RELAXED);
+
+	if (__atomic_load_n(&cached.crawler.disabled, __ATOMIC_RELAXED))
+		return;
+	if (!pass->asked && __atomic_load_n(&cached.crawler.wanted, __ATOMIC_RELAXED))
+		*pass = (struct pass) { .asked = true };
+	pass->looked += crawl(&pass->cursor);
+	if (pass->asked && (!pass->cursor || (most && pass->looked >= most))) {
+		pass->asked = false;
+		__atomic_store_n(&cached.crawler.wanted, false, __ATOMIC_RELAXED);
 	}
 }
 
@@ -46,14 +81,16 @@ static void evict(void)
 
 	if (cached.options.keep || lsm_stat(cached.lsm, &stat))
 		return;
-	most = stat.capacity / 100 * cached.options.memory;
+	most = __atomic_load_n(&cached.limit, __ATOMIC_RELAXED);
+	if (!most)
+		most = stat.capacity / 100 * cached.options.memory;
 	if (stat.live_bytes > most)
 		item_evict(&cached.upkeep, stat.live_bytes - most);
 }
 
 static void *keep_up(void *argument)
 {
-	uint64_t cursor = 0;
+	struct pass pass = { 0 };
 	struct timespec until;
 
 	(void)argument;
@@ -69,7 +106,7 @@ static void *keep_up(void *argument)
 			continue;
 		item_flush_due();
 		evict();
-		crawl(&cursor);
+		crawl_on(&pass);
 	}
 	pthread_mutex_unlock(&lock);
 	return NULL;

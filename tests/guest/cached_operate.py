@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Commands of who operates lsmemcached, for cached.sh: cached_operate.py SOCKET WHAT ITEMS SEED.
+
+WHAT is dump: all items, while other clients set, add and remove some, and one does not read its dump. limits: the
+crawler, the limit of memory and what is refused; a cache whose store has 128 MiB.
+"""
+
+import base64
+import random
+import socket
+import sys
+import threading
+import time
+from typing import BinaryIO
+from urllib.parse import unquote_to_bytes
+
+sys.dont_write_bytecode = True
+from cached import PIPELINE, WAIT, Model, connect  # noqa: E402  # pylint: disable=wrong-import-position
+
+LIMIT_MIB = 64
+BIG = 1_000_000
+EXPIRED = 1000
+REFUSED = "MEMLIMIT_ADJUST_FAILED"
+BAD_CLASS = "BADCLASS invalid class id"
+BAD_FORMAT = "CLIENT_ERROR bad command line format"
+DISABLED = "CLIENT_ERROR lru crawler disabled"
+NO_ITEMS = "NOTSTARTED no items to crawl"
+
+ANSWERS = (
+    ("cache_memlimit", "ERROR"), ("cache_memlimit x", "ERROR"),
+    ("cache_memlimit 7", "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m"),
+    ("cache_memlimit 1000000001", f"{REFUSED} input value is megabytes not bytes"),
+    ("cache_memlimit 1000000", f"{REFUSED} out of bounds or unable to adjust"),
+    (f"cache_memlimit {LIMIT_MIB}", "OK"),
+    ("slabs", "ERROR"), ("slabs x", "ERROR"), ("slabs reassign 1 2", "CLIENT_ERROR slab reassignment disabled"),
+    ("slabs automove 0", "OK"), ("slabs automove 1", "ERROR"), ("slabs automove x", BAD_FORMAT),
+    ("slabs automove ratio 0.8", "ERROR"),
+    ("lru mode flat", "ERROR"), ("lru tune 10 25 0.1 2.0", "ERROR"), ("lru temp_ttl 60", "ERROR"),
+    ("lru_crawler", "ERROR"), ("lru_crawler x", "ERROR"), ("lru_crawler x 1", "ERROR"),
+    ("lru_crawler sleep x", BAD_FORMAT), ("lru_crawler tocrawl -1", BAD_FORMAT),
+    ("lru_crawler sleep 1000001", "CLIENT_ERROR sleep must be one second or less"),
+    ("lru_crawler crawl 64", BAD_CLASS), ("lru_crawler metadump 0", BAD_CLASS), ("lru_crawler mgdump 1,x", BAD_CLASS),
+    ("lru_crawler metadump 2,3", NO_ITEMS), ("lru_crawler mgdump ,", NO_ITEMS), ("lru_crawler crawl 63", NO_ITEMS),
+    ("lru_crawler disable", "OK"), ("lru_crawler crawl all", DISABLED), ("lru_crawler metadump all", DISABLED),
+    ("lru_crawler mgdump all", DISABLED), ("verbosity 0", "OK"),
+)
+
+
+def ask(connection: socket.socket, replies: BinaryIO, request: bytes, last: bytes) -> list[bytes]:
+    """Lines of an answer up to one that begins so, without it."""
+    connection.sendall(request + b"\r\n")
+    lines = []
+    while not (line := replies.readline()).startswith(last):
+        if not line.endswith(b"\n") or line.startswith((b"ERROR", b"CLIENT_ERROR", b"BADCLASS", b"BUSY")):
+            sys.exit(f"{request!r}: {line!r}")
+        lines.append(line)
+    return lines
+
+
+def churn(path: str, seed: int, keys: list[bytes], stop: threading.Event) -> None:
+    """Sets the keys anew, and adds and removes others."""
+    model = Model(path, "churn", random.Random(seed))
+    while not stop.is_set():
+        for _ in range(PIPELINE):
+            value = model.value()[:3000]
+            model.add(b"set %s 0 0 %d\r\n%s\r\n" % (model.dice.choice(keys), len(value), value), b"STORED\r\n")
+            model.store("set")
+            model.delete()
+        model.run()
+
+
+def check_lines(model: Model, binary: set[bytes]) -> None:
+    """What lines of metadump say has to be what mg says."""
+    for line in ask(model.socket, model.replies, b"lru_crawler metadump 2,1", b"END"):
+        words = dict(word.split(b"=") for word in line.split())
+        key = unquote_to_bytes(words[b"key"])
+        if key in binary:
+            continue
+        model.socket.sendall(b"mg %s c t s\r\n" % key)
+        version, left, length = (int(word[1:]) for word in model.replies.readline().split()[1:])
+        now, expires = time.time(), int(words[b"exp"])
+        if (int(words[b"cas"]) != version or int(words[b"size"]) != len(key) + length + 16 or words[b"cls"] != b"1" or
+                not now - 600 < int(words[b"la"]) <= now + 1 or words[b"fetch"] != b"no" or
+                (expires != -1 if left == -1 else abs(expires - now - left) > 2)):
+            sys.exit(f"{line!r}: version {version}, {left} s left, {length} bytes")
+
+
+def keys_of(verb: bytes, lines: list[bytes]) -> list[bytes]:
+    """The keys that a dump names."""
+    if verb == b"metadump":
+        return [unquote_to_bytes(line.split()[0][4:]) for line in lines]
+    return [base64.b64decode(words[1]) if len(words) > 2 else words[1]
+            for words in (line[:-2].split(b" ") for line in lines)]
+
+
+def dump(path: str, items: int, seed: int) -> None:
+    dice = random.Random(seed)
+    # Bytes that a key may have, with those that are encoded
+    letters = bytes(byte for byte in range(0x21, 0x100) if byte != 0x7f)
+    keys = [b"%d-" % number + bytes(dice.choices(letters, k=dice.randint(0, 200))) for number in range(items)]
+    binary = {b"\0 \n%d" % number for number in range(20)}
+    model = Model(path, "dump", dice)
+    for key in keys:
+        model.add(b"set %s 0 %d 3\r\nabc\r\n" % (key, dice.choice((0, 1000))), b"STORED\r\n")
+    for key in binary:
+        model.add(b"ms %s 1 b\r\nx\r\n" % base64.b64encode(key), b"HD\r\n")
+    model.add(b"set gone 0 -1 1\r\nx\r\n", b"STORED\r\n")
+    model.run()
+    check_lines(model, binary)
+    # One that asks for everything over and over, and does not read
+    idler = connect(path)
+    idler.settimeout(0.2)
+    try:
+        while True:
+            idler.sendall(b"lru_crawler metadump all\r\n" * 1000)
+    except TimeoutError:
+        pass
+    stop = threading.Event()
+    churner = threading.Thread(target=churn, args=(path, seed, keys[::3], stop))
+    churner.start()
+    wanted = sorted([*keys, *binary])
+    try:
+        for verb, last in ((b"metadump", b"END"), (b"mgdump", b"EN")):
+            for which in (b"all", b"hash", b"1"):
+                # Commands before and after it are answered in turn
+                request = b"get none\r\nlru_crawler %s %s\r\nversion" % (verb, which)
+                lines = ask(model.socket, model.replies, request, b"VERSION")
+                if lines.pop(0) != b"END\r\n" or lines.pop() != last + b"\r\n":
+                    sys.exit(f"{request!r}: the answer has another begin or end")
+                there = sorted(key for key in keys_of(verb, lines) if not key.startswith(b"churn-"))
+                if there != wanted:
+                    sys.exit(f"{request!r}: {len(there)} keys, {len(set(there))} different, {len(wanted)} wanted")
+    finally:
+        stop.set()
+        churner.join()
+        idler.close()
+
+
+def limits(path: str) -> None:
+    model = Model(path, "limits", random.Random(0))
+    until = time.monotonic() + WAIT
+
+    def stat(name: bytes, what: bytes = b"stats") -> bytes:
+        return {line.split()[1]: line.split()[2] for line in ask(model.socket, model.replies, what, b"END")}[name]
+
+    def wait_crawl() -> None:
+        while stat(b"lru_crawler_running") != b"0":
+            if time.monotonic() > until:
+                sys.exit("a crawl does not end")
+            time.sleep(0.01)
+
+    for request, answer in ANSWERS:
+        model.add(f"{request}\r\n".encode(), f"{answer}\r\n".encode())
+    model.add(f"cache_memlimit {LIMIT_MIB} noreply\r\n".encode(), b"")
+    model.run()
+    if int(stat(b"limit_maxbytes")) != LIMIT_MIB << 20 or stat(b"lru_crawler", b"stats settings") != b"no":
+        sys.exit("stats do not tell of the limit, or that the crawler is disabled")
+
+    # While the crawler is disabled what has expired stays
+    for number in range(EXPIRED):
+        model.add(b"set expired-%d 0 -1 1\r\nx\r\n" % number, b"STORED\r\n")
+    model.run()
+    before = stat(b"crawler_items_checked")
+    time.sleep(0.5)
+    if stat(b"crawler_items_checked") != before or int(stat(b"curr_items")) < EXPIRED:
+        sys.exit("a crawler that is disabled looks at items")
+    # As slow as it can, and a few items only
+    model.add(b"lru_crawler sleep 1000000\r\nlru_crawler tocrawl 3\r\nlru_crawler enable\r\nlru_crawler crawl all\r\n"
+              b"lru_crawler crawl all\r\n", b"OK\r\n" * 4 + b"BUSY currently processing crawler request\r\n")
+    model.run()
+    wait_crawl()
+    if int(stat(b"curr_items")) < EXPIRED // 2:
+        sys.exit("the crawler does not sleep")
+    model.add(b"lru_crawler sleep 0\r\nlru_crawler tocrawl 0\r\nlru_crawler crawl 1\r\n", b"OK\r\n" * 3)
+    model.run()
+    wait_crawl()
+    if stat(b"curr_items") != b"0":
+        sys.exit("items that have expired are there after a crawl")
+
+    for number in range(2 * LIMIT_MIB - 20):
+        model.add(b"set big%d 0 0 %d\r\n%s\r\n" % (number, BIG, bytes(BIG)), b"STORED\r\n")
+        model.run()
+    while int(stat(b"bytes")) > LIMIT_MIB << 20:
+        if time.monotonic() > until:
+            sys.exit("there are more bytes than the limit allows")
+        time.sleep(0.01)
+
+
+def main() -> None:
+    path, what, items, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    if what == "dump":
+        dump(path, items, seed)
+    else:
+        limits(path)
+
+
+main()
