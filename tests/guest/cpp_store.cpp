@@ -169,6 +169,102 @@ static void test_objects(lsmem::store &store, const std::string &path)
 	tap_ok(store.query().object_max == OBJECT_MAX && store.stat().handles_used == 0, "limits, counters");
 }
 
+/* Parts of objects: numbers, bytes that are expected, the length. */
+static void test_parts(lsmem::store &store)
+{
+	struct pair {
+		uint32_t a, b;
+	} expected = { 1, 2 }, desired = { 3, 4 };
+	lsmem::made made = store.alloc(std::vector<uint64_t>(4));
+	lsmem::handle_t handle = made.handle;
+	uint64_t version;
+
+	tap_ok(store.add<int64_t>(handle, 8, -5) == -5 && store.add<int64_t>(handle, 8, 2) == -3, "a sum");
+	tap_ok(store.add<double>(handle, 16, 0.5) == 0.5 && store.add<double>(handle, 16, -1) == -0.5, "of doubles");
+	tap_ok(store.add<uint32_t>(handle, 0, 7) == 7 && store.add<uint64_t>(handle, 24, 1LL << 40) == 1ULL << 40,
+	       "of numbers without a sign");
+	tap_is(thrown([&] { store.add<uint32_t>(handle, 0, -8); }), EOVERFLOW, "a sum beyond the type");
+	tap_is(thrown([&] { store.add<uint64_t>(handle, 25, 1); }), EINVAL, "beyond the object");
+	version = store.attributes(handle).version;
+	lsmem::error error = error_of([&] { store.add<uint32_t>(handle, 0, 1, lsmem::expect(version - 1)); });
+
+	tap_ok(error.code().value() == EILSEQ && error.version == version, "only of a version");
+	tap_is(store.add<uint32_t>(handle, 0, 1, lsmem::expect(version)), 8, "which it has");
+	version = store.truncate(handle, 8);
+	tap_is(store.attributes(handle).length, 8, "cut");
+	error = error_of([&] { store.truncate(handle, 8, lsmem::older(version)); });
+	tap_ok(error.code().value() == EILSEQ && error.version == version, "not older");
+	error = error_of([&] { store.free(handle, lsmem::expect(version - 1)); });
+	tap_ok(error.code().value() == EILSEQ && error.version == version, "freed only of a version, too");
+	store.write(handle, { "\1\0\0\0\2\0\0\0", 8 }, 0);
+	expected.a = 9;
+	tap_ok(!store.compare_exchange(handle, 0, expected, desired) && expected.a == 1 && expected.b == 2,
+	       "not what is expected, but this");
+	tap_ok(store.compare_exchange(handle, 0, expected, desired) && store.add<uint32_t>(handle, 4, 0) == 4, "exchanged");
+	error = error_of([&] { store.compare_exchange(handle, 0, expected, desired, lsmem::expect(version)); });
+	tap_ok(error.code().value() == EILSEQ && error.version > version, "an exchange only of a version");
+	tap_is(thrown([&] { store.compare_exchange(handle, 4, expected, desired); }), EINVAL, "too short for it");
+	version = store.attributes(handle).version;
+	tap_ok(store.free(handle) > version, "the version of what is freed");
+	tap_is(thrown([&] { store.truncate(handle, 1); }), ESTALE, "of what is freed");
+}
+
+/* Notes of changes: taken, waited for, lost, behind a cursor, of a table with keys, to the end. */
+static void test_watches(lsmem::store &store)
+{
+	lsmem::watch first(store, 11, 0, 8), watch(std::move(first));
+
+	tap_ok(watch.take().empty() && !watch.ended() && first.fd() < 0, "no notes");
+	lsmem::made made = store.alloc("watched", {}, 11);
+
+	store.free(store.alloc("other", {}, 12).handle);
+	uint64_t version = store.replace(made.handle, "again");
+	auto notes = watch.take();
+
+	tap_ok(notes.size() == 2 && notes[0].kind == LSMEM_NOTE_NEW && notes[0].handle == made.handle &&
+	       notes[0].version == made.version && notes[1].kind == LSMEM_NOTE_REPLACED &&
+	       notes[1].version == version, "notes of what has changed");
+	auto behind = lsmem::watch(store, 11, notes[0].cursor).take();
+
+	tap_ok(behind.size() == 1 && behind[0].version == version, "behind a cursor");
+	std::thread other([&] { store.free(made.handle); });
+
+	notes = watch.next();
+	other.join();
+	tap_ok(notes.size() == 1 && notes[0].kind == LSMEM_NOTE_FREED, "one that is waited for");
+	for (int i = 0; i < 20; i++)
+		store.free(store.alloc("more", {}, 11).handle);
+	notes = watch.take();
+	tap_ok(notes.size() == 1 && notes[0].kind == LSMEM_NOTE_LOST && watch.take().empty(), "too slow");
+	tap_is(thrown([&] { lsmem::watch(store, 4096); }), EINVAL, "no table id");
+	{
+		lsmem::table table(store, 10);
+		lsmem::watch items(table);
+		std::string value(5000, 'v');
+
+		table.put("key", value);
+		notes = items.next();
+		auto entry = table.noted(notes.at(0));
+
+		tap_ok(entry && entry->key == "key" && entry->found.value.size() == value.size() &&
+		       entry->found.version == table.get("key")->version, "key and value of a note");
+		table.remove("key");
+		tap_ok(!table.noted(notes[0]) && items.next().at(0).kind == LSMEM_NOTE_FREED, "of what is removed");
+	}
+	struct store gone;
+
+	tap_is(store_create(&gone, STORE_BYTES, 0, 0), 0, "another store");
+	{
+		lsmem::store opened(gone.path);
+
+		watch = lsmem::watch(opened, 0);
+		opened.alloc("last");
+	}
+	store_destroy(&gone);
+	tap_ok(watch.next().size() == 1 && watch.next().empty() && watch.ended() && watch.next().empty(),
+	       "the end of the store");
+}
+
 static void test_views(lsmem::store &store)
 {
 	lsmem::handle_t handle = store.alloc("one").handle;
@@ -479,6 +575,8 @@ static void test_large(const lsmem::store &store, const char *path)
 	tap_is(thrown([&] { object.read(model.size() + 1, 1); }), EINVAL, "nor can be asked for");
 	auto error = error_of([&] { object.write("x", 0, lsmem::expect(version + 1)); });
 	tap_ok(error.code().value() == EILSEQ && error.version == version, "another version was expected");
+	error = error_of([&] { object.free(lsmem::expect(version + 1)); });
+	tap_ok(error.code().value() == EILSEQ && error.version == version, "also to free it");
 	tap_is(thrown([&] { lsmem::large::create(lsmem::store(path, LSM_RDONLY)); }), EBADF, "a store that is only read");
 	tap_is(thrown([&] { lsmem::large::create(store, 5, 1); }), EINVAL, "parts of one byte");
 	auto small = store.alloc("small");
@@ -563,6 +661,8 @@ int main(int, char **argv)
 
 		test_objects(opened, store.path);
 		tap_ok(objects_right(opened), "objects, changed at random");
+		test_parts(opened);
+		test_watches(opened);
 		test_views(opened);
 		test_memory(opened, &store);
 		test_groups(opened);

@@ -12,10 +12,14 @@ import errno
 import gc
 import os
 import random
+import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
-from typing import Any, Callable, Optional
+from pathlib import Path
+from typing import Any, Callable, Iterator, Optional
 
 from pylib import ORDER, REPO, Tap, attribute, orders, revoked, run, store_made, wait_until
 
@@ -452,6 +456,108 @@ def test_changes(tap: Tap, store: lsmem.Store) -> None:
         store.free(handle)
 
 
+@contextlib.contextmanager
+def durable_made(drive: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A durable store with a backup on a drive, whose content is lost; its name, and its daemon."""
+    daemon, ctl = REPO / "daemon/lsmemd", REPO / "tools/lsmemctl/lsmemctl"
+    with tempfile.TemporaryDirectory() as directory:
+        conf = Path(directory) / "conf"
+        conf.write_text(f"[store]\nsize = 128M\n[backup]\npath = {drive}\n")
+        environment = os.environ | {"STATE_DIRECTORY": f"{directory}/state"}
+        run(ctl, "format", drive, "--force")
+        subprocess.run([daemon, "-c", conf, "--init"], check=False, env=environment, capture_output=True)
+        with subprocess.Popen([daemon, "-c", conf], env=environment, text=True) as running:
+            try:
+                wait_until("active store", lambda: any(state.read_text() == "active\n" for state in
+                                                       Path("/sys/class/lsmem").glob("*/state")))
+                name = next(iter(Path("/sys/class/lsmem").glob("*/state"))).parent.name
+                lsmem.wait_active(f"/dev/{name}", 60)
+                yield name, running
+            finally:
+                running.send_signal(signal.SIGCONT)
+                running.terminate()
+        run(ctl, "destroy", name)
+
+
+async def beats_until(task: asyncio.Future[Any], most: int) -> int:
+    """Counts moments, up to @most of 10 ms, until @task has ended: whether other tasks go on."""
+    for count in range(most):
+        if (await asyncio.wait([task], timeout=0.01))[0]:
+            return count
+    return most
+
+
+async def changed(store: lsmem.Store, text: bytes, **how: Any) -> lsmem.Change:
+    """A durable change of one object, or of a second one that has to have a version."""
+    async with store.changes(durable=True) as changes:
+        made = changes.alloc(text)
+        if how:
+            changes.check(**how)
+    return made
+
+
+async def change_durably(tap: Tap, store: lsmem.Store, daemon: subprocess.Popen[str]) -> None:
+    """Durable changes of many tasks, while the daemon sleeps for a moment."""
+    first = await changed(store, b"first")
+    tap.same("async: a durable change", (store.read(first.handle), first.version), (b"first", store.get(first.handle).version))
+    try:
+        await changed(store, b"none", handle=first.handle, expect=(first.version or 0) - 1)
+        tap.check("async: another version", False)
+    except lsmem.Error as error:
+        tap.same("async: another version", (error.errno, error.version), (errno.EILSEQ, first.version))
+    daemon.send_signal(signal.SIGSTOP)
+    tasks = [asyncio.ensure_future(changed(store, b"text %d" % i)) for i in range(200)]
+    everything = asyncio.gather(*tasks)
+    tap.same("async: other tasks go on, and no change ends without the daemon",
+             (await beats_until(asyncio.ensure_future(asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)), 20)), 20)
+    gone = asyncio.ensure_future(changed(store, b"cancelled"))
+    await asyncio.sleep(0)
+    gone.cancel()
+    daemon.send_signal(signal.SIGCONT)
+    made = await asyncio.wait_for(everything, 60)
+    tap.same("async: all are made", [store.read(change.handle) for change in made], [b"text %d" % i for i in range(200)])
+    tap.check("async: one is cancelled", isinstance((await asyncio.gather(gone, return_exceptions=True))[0],
+                                                    asyncio.CancelledError))
+    with store.table(5) as table:
+        try:
+            async with store.changes() as changes:
+                changes.put(table, "key", b"value")
+            tap.check("async: no keys", False)
+        except ValueError:
+            tap.check("async: no keys", "key" not in table)
+    async with store.changes():
+        pass
+    limit = attribute(os.path.basename(os.readlink(f"/proc/self/fd/{store.fileno()}")), "limits/durable_ms")
+    limit.write_text("200")
+    daemon.send_signal(signal.SIGSTOP)
+    try:
+        await changed(store, b"late")
+        tap.check("async: too late to be known", False)
+    except lsmem.Error as error:
+        tap.same("async: too late to be known", error.errno, errno.ETIMEDOUT)
+    asyncio.ensure_future(changed(store, b"left"))
+    await asyncio.sleep(0)
+    daemon.send_signal(signal.SIGCONT)
+
+
+def test_async(tap: Tap) -> None:
+    """Durable changes for which an event loop waits; a second loop; what a loop that has ended has left."""
+    drive = Path("/dev/drive/log0")
+    if not drive.exists():
+        tap.check(f"async: durable changes # SKIP no {drive}", True)
+        return
+    with durable_made(drive) as (name, daemon), lsmem.open(f"/dev/{name}") as store:
+        try:
+            asyncio.run(change_durably(tap, store, daemon))
+        except lsmem.Error as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            tap.check("async: durable changes # SKIP no io_uring", True)
+            return
+        again = asyncio.run(changed(store, b"again"))
+        tap.same("async: another loop", store.read(again.handle), b"again")
+
+
 def test_many(tap: Tap, store: lsmem.Store) -> None:
     """Many objects at once are all allocated, or none."""
     used = store.stat()["handles_used"]
@@ -774,6 +880,7 @@ def main() -> int:
             test_writer(tap, store, seed)
             test_lost(tap, store)
             test_revoked(tap, store, name)
+    test_async(tap)
     test_example(tap)
     return tap.finish()
 

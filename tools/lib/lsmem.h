@@ -289,6 +289,65 @@ int lsm_view_bound(const struct lsm *lsm);
 int lsm_vector(struct lsm *lsm, struct lsmem_op *ops, size_t nr, unsigned int flags,
 	       size_t *done);
 
+/*
+ * Vectors that end later, so that no thread waits for durability: they are commands of an io_uring, of which programs
+ * see a descriptor.  For one thread at a time, and not for the child of a fork.
+ */
+struct lsm_async;
+
+/**
+ * lsm_async_open() - prepare for vectors that end later
+ * @lsm: store; stays open until lsm_async_close()
+ * @nr: most of them under way at a time, 1 .. 4096
+ * @async: out
+ *
+ * Return: 0; -EOPNOTSUPP: the kernel has no io_uring, or not for this process; -EINVAL; -ENOMEM; -EMFILE; -ENFILE.
+ */
+int lsm_async_open(struct lsm *lsm, unsigned int nr, struct lsm_async **async);
+
+/**
+ * lsm_async_close() - wait for the vectors that are under way, and close
+ * @async: may be NULL
+ *
+ * The wait is bounded by limits/durable_ms and limits/stall_ms of the store.
+ */
+void lsm_async_close(struct lsm_async *async);
+
+/**
+ * lsm_async_fd() - the descriptor to poll
+ * @async: from lsm_async_open()
+ *
+ * Return: a descriptor, which poll() and epoll find readable when a vector has ended; it belongs to @async.
+ */
+int lsm_async_fd(const struct lsm_async *async);
+
+/**
+ * lsm_async_submit() - begin a vector
+ * @async: from lsm_async_open()
+ * @ops: as for lsm_vector(); they and their data stay, and are not changed, until lsm_async_next() has returned @context
+ * @nr: operations, at least 1, as many as the kernel takes at once
+ * @flags: LSM_DURABLE, LSM_ATOMIC
+ * @context: for lsm_async_next()
+ *
+ * This may wait for memory and missing pages, and not for space or durability.  Vectors have no order among each other.
+ *
+ * Return: 0: it is under way; -EBUSY: as many are as may be; -E2BIG: too many operations; -EINVAL; -EOPNOTSUPP: an older
+ * kernel; -EAGAIN, -ENOMEM: the kernel has no memory.
+ */
+int lsm_async_submit(struct lsm_async *async, struct lsmem_op *ops, size_t nr, unsigned int flags,
+		     void *context);
+
+/**
+ * lsm_async_next() - take a vector that has ended
+ * @async: from lsm_async_open()
+ * @context: out, of lsm_async_submit()
+ * @result: out, what lsm_vector() returns
+ * @done: out, operations tried, as of lsm_vector(); may be NULL
+ *
+ * Return: 1; 0: none has ended that was not taken yet.
+ */
+int lsm_async_next(struct lsm_async *async, void **context, int *result, size_t *done);
+
 /**
  * lsm_sync() - wait until all changes so far are durable
  * @lsm: store

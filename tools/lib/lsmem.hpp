@@ -6,6 +6,7 @@
  *	lsmem::view		the bytes of an object in place
  *	lsmem::group		changes that are made all or none
  *	lsmem::table		keys and values
+ *	lsmem::watch		notes of changes
  *	lsmem::large		objects of many GiB
  *	lsmem::region		pages that are mapped, with containers in them
  *
@@ -20,5 +21,6 @@
 #include <lsmem/region.hpp>
 #include <lsmem/store.hpp>
 #include <lsmem/table.hpp>
+#include <lsmem/watch.hpp>
 
 #endif

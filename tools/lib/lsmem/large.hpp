@@ -73,8 +73,9 @@ public:
 	}
 	std::uint64_t free(change how = {}) const
 	{
-		return detail::check(lsm_large_free(in->get(), number, how.flags, &how.version), how.version,
-				     "lsm_large_free");
+		int ret = lsm_large_free(in->get(), number, how.flags, &how.version);
+
+		return detail::check(ret, how.version, "lsm_large_free");
 	}
 
 	/* As lsm_large_sweep(): frees what writers that ended in the middle have left in a table */

@@ -69,6 +69,20 @@ inline unsigned int table_flag(unsigned int flags, unsigned int table)
 	return LSM_TABLE(table);
 }
 
+/* enum lsm_type of a number of C++, 0: there is none; what is added to it */
+template <class T> constexpr std::uint32_t type_of()
+{
+	if constexpr (std::is_same_v<T, double>)
+		return LSM_F64;
+	else if constexpr (!std::is_integral_v<T> || std::is_same_v<T, bool>)
+		return 0;
+	else if constexpr (sizeof(T) == 8)
+		return std::is_signed_v<T> ? LSM_I64 : LSM_U64;
+	else
+		return sizeof(T) == 4 && std::is_unsigned_v<T> ? LSM_U32 : 0;
+}
+template <class T> using amount = std::conditional_t<std::is_same_v<T, double>, double, std::int64_t>;
+
 } /* namespace detail */
 
 /* Bytes that are given to a call: of a string, a vector, an array ..., of what is trivially copyable. */
@@ -164,7 +178,7 @@ public:
 		detail::check(ret, object.version, "lsm_alloc", object.handle);
 		return object;
 	}
-	/* This and the next three return the version. */
+	/* This and the next four return the version. */
 	std::uint64_t replace(handle_t handle, bytes data, change how = {}) const
 	{
 		int ret = lsm_replace(get(), handle, data.data(), data.size(), how.flags, &how.version);
@@ -183,9 +197,61 @@ public:
 
 		return detail::check(ret, how.version, "lsm_append");
 	}
+	std::uint64_t truncate(handle_t handle, std::size_t length, change how = {}) const
+	{
+		int ret = lsm_truncate(get(), handle, length, how.flags, &how.version);
+
+		return detail::check(ret, how.version, "lsm_truncate");
+	}
 	std::uint64_t free(handle_t handle, change how = {}) const
 	{
-		return detail::check(lsm_free(get(), handle, how.flags, &how.version), how.version, "lsm_free");
+		int ret = lsm_free(get(), handle, how.flags, &how.version);
+
+		return detail::check(ret, how.version, "lsm_free");
+	}
+
+	/*
+	 * Adds to a number in an object, of type T: 32 bits unsigned, 64 bits, or double.  Returns the sum; EOVERFLOW: it is
+	 * beyond the type.
+	 */
+	template <class T> T add(handle_t handle, std::uint32_t offset, detail::amount<T> amount, change how = {}) const
+	{
+		constexpr std::uint32_t type = detail::type_of<T>();
+		static_assert(type, "uint32_t, uint64_t, int64_t or double");
+		union lsm_value value;
+		int ret;
+
+		if constexpr (type == LSM_F64)
+			value.f64 = amount;
+		else
+			value.i64 = amount;
+		ret = lsm_add(get(), handle, type, offset, &value, how.flags, &how.version);
+		detail::check(ret, how.version, "lsm_add");
+		if constexpr (type == LSM_F64)
+			return value.f64;
+		else if constexpr (type == LSM_I64)
+			return value.i64;
+		else
+			return static_cast<T>(value.u64);
+	}
+	/*
+	 * Writes @length bytes at @offset if those at @expected are there.  False: they are not; @expected has those that
+	 * are.  EINVAL: the object is too short.
+	 */
+	bool compare_exchange(handle_t handle, std::uint32_t offset, void *expected, const void *desired,
+			      std::size_t length, change how = {}) const
+	{
+		int ret = lsm_compare_exchange(get(), handle, offset, expected, desired, length, how.flags,
+					       &how.version);
+
+		detail::check(ret > 0 ? 0 : ret, how.version, "lsm_compare_exchange");
+		return ret > 0;
+	}
+	template <class T>
+	bool compare_exchange(handle_t handle, std::uint32_t offset, T &expected, const T &desired, change how = {}) const
+	{
+		static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>, "bytes of an object");
+		return compare_exchange(handle, offset, &expected, &desired, sizeof(T), how);
 	}
 
 	/* Copies up to @room bytes from @offset on.  Returns how many; @object: out, attributes, of the same version */

@@ -175,6 +175,31 @@ public:
 		item<> found;
 	};
 
+	/* The item that a note of the table is about, as it is by now; none: it was removed.  EINVAL: LSMEM_NOTE_LOST */
+	std::optional<entry> noted(const struct lsmem_note &note) const
+	{
+		std::size_t room = 1024, length;
+		struct lsm_item found;
+		entry now;
+
+		for (;;) {
+			now.key.resize(LSM_KEY_MAX);
+			now.found.value.resize(room);
+			length = now.key.size();
+			if (!detail::check(lsm_table_note(get(), &note, now.key.data(), &length, now.found.value.data(),
+							  room, &found), "lsm_table_note"))
+				return {};
+			if (found.length <= room)
+				break;
+			room = found.length;	/* it may become longer in between */
+		}
+		now.key.resize(length);
+		now.found.value.resize(found.length);
+		now.found.handle = found.handle;
+		now.found.version = found.version;
+		return now;
+	}
+
 	/* Goes through all items, in no order: one that is there from begin() to end() is seen once. */
 	class iterator {
 		const table *in = nullptr;	/* null: behind the last */

@@ -257,6 +257,10 @@ _CALLS = {
     "lsm_table_stat": (c_void_p, POINTER(TableStat)),
     "lsm_watch_open": (c_void_p, c_uint32, c_uint32, c_uint64, c_uint),
     "lsm_vector": (c_void_p, c_void_p, c_size_t, c_uint, POINTER(c_size_t)),
+    "lsm_async_open": (c_void_p, c_uint, POINTER(c_void_p)),
+    "lsm_async_fd": (c_void_p,),
+    "lsm_async_submit": (c_void_p, c_void_p, c_size_t, c_uint, c_void_p),
+    "lsm_async_next": (c_void_p, POINTER(c_void_p), POINTER(c_int), POINTER(c_size_t)),
     "lsm_sync": (c_void_p, c_uint32),
     "lsm_stat_sized": (c_void_p, POINTER(Stat), c_size_t),
     "lsm_scan_explain": (c_void_p, POINTER(Scan), POINTER(Explain)),
@@ -312,7 +316,7 @@ def _load() -> ctypes.CDLL:
         errors.strerror = lambda number: str(library.lsm_strerror(number), "ascii")
         library.lsm_fd.argtypes = (c_void_p,)
         library.lsm_fd.restype = c_int
-        for name in ("lsm_close", "lsm_aggregate_destroy", "lsm_columns_free", "lsm_table_close"):
+        for name in ("lsm_close", "lsm_async_close", "lsm_aggregate_destroy", "lsm_columns_free", "lsm_table_close"):
             getattr(library, name).argtypes = (c_void_p,)
             getattr(library, name).restype = None
     except AttributeError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from . import _lib
 from .errors import Error
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
+    from .ring import Ring
     from .table import Key, Table
 
 
@@ -30,11 +31,13 @@ class Change:
 class Changes:
     """Changes of different objects and keys, from Store.changes(): made at the end of the with statement, all or none.
 
-    A key is that of a table of the same store.
+    A key is that of a table of the same store.  The end of an async with statement lets an event loop wait, without a
+    thread; it takes no keys.
     """
 
-    def __init__(self, lsm: ctypes.c_void_p, durable: bool) -> None:
+    def __init__(self, lsm: ctypes.c_void_p, durable: bool, ring: Callable[[], Ring]) -> None:
         self._lsm = lsm
+        self._ring = ring
         self._flags = _lib.DURABLE if durable else 0
         self._objects: list[tuple[Change, _lib.Op]] = []
         self._keys: list[tuple[Change, _lib.ItemOp]] = []
@@ -88,11 +91,11 @@ class Changes:
     def make(self) -> None:
         """Makes all changes; if one cannot be made, none is, and its error is raised: EILSEQ with the version."""
         objects, self._objects, keys, self._keys = self._objects, [], self._keys, []
+        if not objects and not keys:
+            return
         ops = (_lib.Op * len(objects))(*(op for _, op in objects))
         items = (_lib.ItemOp * len(keys))(*(item for _, item in keys))
         all_of = [*zip((change for change, _ in objects), ops), *zip((change for change, _ in keys), items)]
-        if not all_of:
-            return
         failure = None
         try:
             if keys:
@@ -100,12 +103,35 @@ class Changes:
             else:
                 _lib.lib.lsm_vector(self._lsm, ops, len(ops), self._flags | _lib.ATOMIC, None)
         except Error as error:
+            failure = error
+        self._made(all_of, ops, failure)
+
+    async def make_async(self) -> None:
+        """The same, while other tasks go on. If this task is cancelled, they are made nevertheless, or none is."""
+        if self._keys:
+            raise ValueError("keys are not changed asynchronously")
+        objects, self._objects = self._objects, []
+        if not objects:
+            return
+        ops = (_lib.Op * len(objects))(*(op for _, op in objects))
+        changes = [change for change, _ in objects]
+        failure = None
+        try:
+            await self._ring().vector(ops, self._flags | _lib.ATOMIC, changes)
+        except Error as error:
+            failure = error
+        self._made([*zip(changes, ops)], ops, failure)
+
+    @staticmethod
+    def _made(all_of: list[tuple[Change, Any]], ops: Any, failure: Optional[Error]) -> None:
+        """Gives results to the changes, or raises what has failed."""
+        if failure:
+            error = failure
             if error.errno == errno.EILSEQ:
                 error.version = next(native.version for _, native in all_of if native.result == -errno.EILSEQ)
             # They are made, and it is not known whether they are durable.
             if error.errno != errno.ETIMEDOUT or any(native.result for _, native in all_of):
-                raise
-            failure = error
+                raise error
         for change, native in all_of:
             change.handle, change.version = native.handle, native.version
         # Likewise.
@@ -122,3 +148,11 @@ class Changes:
                  trace: Optional[TracebackType]) -> None:
         if kind is None:
             self.make()
+
+    async def __aenter__(self) -> Changes:
+        return self
+
+    async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                        trace: Optional[TracebackType]) -> None:
+        if kind is None:
+            await self.make_async()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import errno
 import math
@@ -17,6 +18,7 @@ from .errors import Error, wanted
 from .fields import Field, parse_columns, parse_where
 from .large import Large, Report, sweep
 from .parts import If, Parts, Rule, bytes_of
+from .ring import Ring
 from .roots import Roots
 from .scan import Explain, Result, Run, Scan, native_scan
 from .table import Table
@@ -83,6 +85,7 @@ class Store(Parts):
         self._tables: weakref.WeakSet[Table] = weakref.WeakSet()
         self._views: weakref.WeakSet[View] = weakref.WeakSet()
         self._used: Used = {}
+        self._rings: dict[asyncio.AbstractEventLoop, Ring] = {}
         lsm = ctypes.c_void_p()
         flags = (_lib.RDONLY if readonly else 0) | (0 if windows else _lib.NO_WINDOWS)
         _lib.lib.lsm_open(None if path is None else os.fsencode(path), flags, lsm)
@@ -103,6 +106,9 @@ class Store(Parts):
             view.close()
         if self._used:
             raise BufferError("something that was made of a view, as a slice, is there")
+        rings, self._rings = self._rings, {}
+        for ring in rings.values():
+            ring.close()
         lsm, self._open = self._open, None
         if lsm:
             for run in list(self._runs):
@@ -263,8 +269,20 @@ class Store(Parts):
         return Roots(lambda: self._lsm)
 
     def changes(self, *, durable: bool = False) -> Changes:
-        """Changes of up to 256 objects and keys that are made all or none, at the end of a with statement."""
-        return Changes(self._lsm, durable)
+        """Changes of up to 256 objects and keys that are made all or none, at the end of a with statement.
+
+        Of objects alone it may be an async with statement: the event loop waits for the durability of the changes.
+        """
+        return Changes(self._lsm, durable, self._ring)
+
+    def _ring(self) -> Ring:
+        """Of the event loop that runs."""
+        loop = asyncio.get_running_loop()
+        for gone in [other for other in self._rings if other.is_closed()]:
+            self._rings.pop(gone).close()
+        if loop not in self._rings:
+            self._rings[loop] = Ring(lambda: self._lsm, loop)
+        return self._rings[loop]
 
     def sync(self, timeout_ms: int = 0) -> None:
         """Waits until all changes so far are durable."""
