@@ -995,9 +995,9 @@ TEST_F_TIMEOUT(durable, parked_most, SECONDS)
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE, .cq_entries = 65536 };
 	struct lsmem_op *ops = calloc(MOST + MORE, sizeof(*ops));
 	struct lsmem_vector vectors[MORE / 2];
-	uint64_t end = now_ms() + patience();
 	unsigned int i, j;
 	long long before;
+	uint64_t end;
 	struct io_uring rings[2];
 
 	ASSERT_NE(NULL, ops);
@@ -1026,6 +1026,7 @@ TEST_F_TIMEOUT(durable, parked_most, SECONDS)
 	}
 	ASSERT_EQ(MORE / 2, io_uring_submit(&self->ring));
 	/* The threads carry them out, and wait. */
+	end = now_ms() + patience();
 	while (store_attribute(&self->store, "handles_used") < before + MOST + MORE &&
 	       now_ms() < end)
 		usleep(1000);

@@ -88,6 +88,8 @@ class Field:
             if math.isnan(number):
                 raise ValueError("NaN is no bound")
             return _lib.Value(f64=number)
+        if isinstance(number, float):
+            raise TypeError(f"{number} is not an integer, as the field is")
         whole = operator.index(number)
         low, high = _LIMITS[self.type]
         if not low <= whole <= high:
