@@ -213,7 +213,12 @@ TEST_F(tables, calls)
 	EXPECT_EQ(-EINVAL, lsm_table_put(table, "b", 1, self->bytes, OBJECT_MAX - 2, 0, NULL));
 	EXPECT_EQ(-EINVAL, lsm_table_put(table, "b", 1, "x", 1, LSM_NEW | LSM_OLD, NULL));
 	EXPECT_EQ(-EINVAL, lsm_table_put(table, "b", 1, "x", 1, LSM_EXPECT, NULL));
+	/* What cannot become durable in this store changes nothing. */
 	EXPECT_EQ(-EOPNOTSUPP, lsm_table_put(table, "a", 1, "x", 1, LSM_DURABLE, NULL));
+	EXPECT_EQ(-EOPNOTSUPP, lsm_table_put(table, "new", 3, "x", 1, LSM_DURABLE, NULL));
+	EXPECT_EQ(-ENOENT, lsm_table_get(table, "new", 3, NULL, 0, NULL));
+	EXPECT_EQ(-EOPNOTSUPP, lsm_table_remove(table, "a", 1, LSM_DURABLE, NULL));
+	EXPECT_EQ(0, lsm_table_get(table, "a", 1, NULL, 0, NULL));
 	memset(self->bytes, 'k', OBJECT_MAX);
 	ASSERT_EQ(0, lsm_table_put(table, self->bytes, LSM_KEY_MAX, self->bytes, 1, 0, NULL));
 	EXPECT_EQ(1, lsm_table_get(table, self->bytes, LSM_KEY_MAX, value, sizeof(value), &item));
@@ -528,7 +533,10 @@ TEST_F(tables, many)
 		EXPECT_EQ(i == 7 ? -EILSEQ : 0, puts[i].result);
 	for (i = 0; i < 30; i++)
 		EXPECT_EQ(i < 10 ? i + 130 : i + 100, get(self->table, i, NULL));
+	puts[39].key_length = key_of(30, keys[39]);
 	EXPECT_EQ(-EOPNOTSUPP, lsm_table_put_many(self->table, puts, 40, LSM_DURABLE));
+	EXPECT_EQ(-EOPNOTSUPP, puts[39].result);
+	EXPECT_EQ(-ENOENT, lsm_table_get(self->table, keys[39], puts[39].key_length, NULL, 0, NULL));
 	EXPECT_STREQ("", inexact(self->table));
 }
 

@@ -372,7 +372,7 @@ static int put(struct lsm_table *table, const struct lsm_key *key, const void *b
  * @length: of the value
  * @flags: as of lsm_table_put()
  *
- * Return: 0; -EINVAL; -EBADF: the table was opened with LSM_RDONLY.
+ * Return: 0; -EINVAL; -EBADF: the table was opened with LSM_RDONLY; -EOPNOTSUPP: durable, of a volatile store.
  */
 int lsm_table_check_put(const struct lsm_table *table, size_t key_length, size_t length, unsigned int flags)
 {
@@ -381,6 +381,9 @@ int lsm_table_check_put(const struct lsm_table *table, size_t key_length, size_t
 	if (key_length > LSM_KEY_MAX || length > LSMEM_OBJECT_MAX ||
 	    length + lsm_tail_bytes(key_length) > LSMEM_OBJECT_MAX)
 		return -EINVAL;
+	/* Before anything changes: the wait comes behind it. */
+	if (flags & LSM_DURABLE && !table->lsm->durable)
+		return -EOPNOTSUPP;
 	return table->index->owner ? 0 : -EBADF;
 }
 
@@ -479,7 +482,7 @@ int lsm_table_remove(struct lsm_table *table, const void *bytes, size_t key_leng
 
 	if (flags & ~(LSM_DURABLE | LSM_EXPECT) || (flags & LSM_EXPECT && !version))
 		return -EINVAL;
-	ret = lsm_table_check_put(table, key_length, 0, 0);
+	ret = lsm_table_check_put(table, key_length, 0, flags);
 	if (!ret)
 		ret = lsm_table_make_key(table, bytes, key_length, &key);
 	if (ret)
@@ -692,6 +695,11 @@ int lsm_table_put_many(struct lsm_table *table, struct lsm_put *puts, size_t nr,
 
 	if (flags & ~LSM_DURABLE)
 		return -EINVAL;
+	if (flags && !table->lsm->durable) {
+		for (i = 0; i < nr; i++)
+			puts[i].result = -EOPNOTSUPP;
+		return -EOPNOTSUPP;
+	}
 	for (; nr && !ret; puts += now, nr -= now) {
 		now = nr < MANY ? nr : MANY;
 		batch.puts = puts;
