@@ -5,8 +5,8 @@
  * A store is filled with objects of all sizes and some tables; many are replaced and freed, and segments are
  * compacted and cleaned.  At rest each plan must then give each object that was asked for exactly
  * once, with its bytes, whatever the predicates, the list and the number of threads.  While writers
- * change all objects, a scan in the order of the log must see each object as it was at its version.  And of a store
- * that does not change, the planner must choose by how much of it is wanted.
+ * change all objects, a scan in the order of the log must see each object as it was at its version, also one that is
+ * read batch by batch.  And of a store that does not change, the planner must choose by how much of it is wanted.
  */
 #include <errno.h>
 #include <lsmem/lsmem_format.h>
@@ -787,6 +787,86 @@ TEST_F_TIMEOUT(fixed, choice, 240)
 	EXPECT_EQ(100, rows);
 	scan.plan = LSM_PLAN_LOOKUP;
 	EXPECT_EQ(-EOPNOTSUPP, lsm_scan_explain(lsm, &scan, &exact));
+}
+
+/* ---- Batch by batch ------------------------------------------------------------- */
+
+/*
+ * Reads all batches of a scan, and replaces an eighth of the objects before the second one.  All must be as they were
+ * made.  Return: rows, or the error.
+ */
+static ssize_t read_steps(struct lsm *lsm, struct lsm_cursor *cursor, const uint64_t *handles, uint64_t *wrong)
+{
+	uint8_t bytes[FIXED_BYTES] = { 1 };
+	const struct lsm_row *rows;
+	ssize_t total = 0, nr, i;
+
+	while ((nr = lsm_scan_next(cursor, &rows)) > 0) {
+		for (i = 0; i < nr; i++)
+			*wrong += *(const uint8_t *)rows[i].data || rows[i].length != FIXED_BYTES ||
+				  rows[i].version > lsm_scan_version(cursor);
+		for (i = 0; !total && i < FIXED; i += 8)
+			*wrong += !!lsm_replace(lsm, handles[i], bytes, sizeof(bytes), 0, NULL);
+		total += nr;
+	}
+	return nr ? nr : total;
+}
+
+TEST_F_TIMEOUT(fixed, steps, 240)
+{
+	struct lsm_scan scan = { .flags = LSM_SCAN_EXACT };
+	struct lsm *lsm = self->store.lsm;
+	struct lsm_scan_result result;
+	const struct lsm_row *rows;
+	struct lsm_cursor *cursor;
+	uint64_t wrong = 0;
+	ssize_t nr;
+
+	/* As it was when the scan was opened, whatever is written between two batches. */
+	ASSERT_EQ(0, lsm_scan_open(lsm, &scan, &cursor));
+	EXPECT_EQ(FIXED, read_steps(lsm, cursor, self->handles, &wrong));
+	EXPECT_EQ(0, wrong);
+	EXPECT_EQ(0, lsm_scan_next(cursor, &rows));
+	lsm_scan_close(cursor, &result);
+	EXPECT_EQ(FIXED, result.rows);
+	EXPECT_EQ(LSM_PLAN_LOG, result.explain.plan);
+
+	/* Ended early, and with a list. */
+	ASSERT_EQ(0, lsm_scan_open(lsm, &scan, &cursor));
+	nr = lsm_scan_next(cursor, &rows);
+	ASSERT_LT(0, nr);
+	lsm_scan_close(cursor, &result);
+	EXPECT_EQ(nr, result.rows);
+	EXPECT_LT(0, result.version);
+	scan = (struct lsm_scan){ .handles = self->handles, .nr_handles = 100 };
+	ASSERT_EQ(0, lsm_scan_open(lsm, &scan, &cursor));
+	EXPECT_EQ(0, lsm_scan_version(cursor));
+	for (wrong = 0; (nr = lsm_scan_next(cursor, &rows)) > 0;)
+		wrong += (uint64_t)nr;
+	EXPECT_EQ(0, nr);
+	EXPECT_EQ(100, wrong);
+	lsm_scan_close(cursor, NULL);
+
+	/* None, and what is refused. */
+	scan = (struct lsm_scan){ .one_table = 1, .table = 7 };
+	ASSERT_EQ(0, lsm_scan_open(lsm, &scan, &cursor));
+	EXPECT_EQ(0, lsm_scan_next(cursor, &rows));
+	EXPECT_EQ(0, lsm_scan_next(cursor, &rows));
+	lsm_scan_close(cursor, NULL);
+	scan = (struct lsm_scan){ .plan = LSM_PLAN_SORTED };
+	EXPECT_EQ(-EINVAL, lsm_scan_open(lsm, &scan, &cursor));
+	lsm_scan_close(NULL, NULL);
+
+	/* The time of a snapshot is over between two batches. */
+	scan = (struct lsm_scan){ .flags = LSM_SCAN_EXACT, .time_ms = 1 };
+	ASSERT_EQ(0, lsm_scan_open(lsm, &scan, &cursor));
+	do {
+		nr = lsm_scan_next(cursor, &rows);
+		usleep(2000);
+	} while (nr > 0);
+	EXPECT_EQ(-ECANCELED, nr);
+	EXPECT_EQ(-ECANCELED, lsm_scan_next(cursor, &rows));
+	lsm_scan_close(cursor, NULL);
 }
 
 TEST_HARNESS_MAIN

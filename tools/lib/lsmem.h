@@ -1781,6 +1781,49 @@ struct lsm_scan_result {
  */
 int lsm_scan(struct lsm *lsm, const struct lsm_scan *scan, struct lsm_scan_result *result);
 
+/* A scan that its caller has go on, batch by batch.  For one thread at a time, and not after a fork. */
+struct lsm_cursor;
+
+/**
+ * lsm_scan_open() - begin a scan that goes on when it is asked to
+ * @lsm: store, which stays open
+ * @scan: which objects, and how; batch, progress, context and threads are not used; a list of handles stays where it is
+ *	until the scan is closed
+ * @cursor: out
+ *
+ * With LSM_SCAN_EXACT the objects are those at the version of this call, however long the caller takes from one batch to
+ * the next, within limits/snapshot_ms or @scan->time_ms, and what the store may keep back.  A thread reads for it, and
+ * waits for the caller.
+ *
+ * Return: 0; -ENOMEM, -EAGAIN: no thread; as lsm_scan().
+ */
+int lsm_scan_open(struct lsm *lsm, const struct lsm_scan *scan, struct lsm_cursor **cursor);
+
+/**
+ * lsm_scan_next() - the next batch
+ * @cursor: scan
+ * @rows: out: 1 to 256 rows, in any order, valid until the next call
+ *
+ * Return: rows; 0: all objects were given, and all rows were right; -ECANCELED: the snapshot was revoked, and rows of
+ * this scan may not have been right; as lsm_scan().  After 0 and after an error again the same.
+ */
+ssize_t lsm_scan_next(struct lsm_cursor *cursor, const struct lsm_row **rows);
+
+/**
+ * lsm_scan_version() - the version at which a scan sees objects
+ * @cursor: scan
+ *
+ * Return: that of its snapshot; 0: it has none.
+ */
+uint64_t lsm_scan_version(const struct lsm_cursor *cursor);
+
+/**
+ * lsm_scan_close() - end a scan, at its end or before
+ * @cursor: scan; may be NULL
+ * @result: out: what it has done so far; may be NULL
+ */
+void lsm_scan_close(struct lsm_cursor *cursor, struct lsm_scan_result *result);
+
 /**
  * lsm_scan_aggregate() - aggregate the objects of a scan
  * @lsm: store

@@ -537,18 +537,31 @@ static int run_scan(struct lsm_run *run)
 	return ret;
 }
 
+/**
+ * lsm_run_all() - carry out a scan
+ * @run: zeroed but for its store, scan and lock
+ *
+ * Return: as lsm_scan().
+ */
+int lsm_run_all(struct lsm_run *run)
+{
+	int ret;
+
+	ret = run->scan->batch ? lsm_scan_explain(run->lsm, run->scan, &run->result.explain) : -EINVAL;
+	if (ret)
+		return ret;
+	run->threads = run->result.explain.threads;
+	ret = run_scan(run);
+	lsm_snapshot_close(run);
+	forget(run);
+	return ret;
+}
+
 int lsm_scan(struct lsm *lsm, const struct lsm_scan *scan, struct lsm_scan_result *result)
 {
 	struct lsm_run run = { .lsm = lsm, .scan = scan, .lock = PTHREAD_MUTEX_INITIALIZER };
-	int ret;
+	int ret = lsm_run_all(&run);
 
-	ret = scan->batch ? lsm_scan_explain(lsm, scan, &run.result.explain) : -EINVAL;
-	if (!ret) {
-		run.threads = run.result.explain.threads;
-		ret = run_scan(&run);
-		lsm_snapshot_close(&run);
-		forget(&run);
-	}
 	if (result)
 		*result = run.result;
 	return ret;

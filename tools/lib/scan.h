@@ -127,6 +127,7 @@ static inline bool lsm_in_range(const struct lsm_scan *scan, uint64_t handle)
 }
 
 int lsm_batch_deliver(struct lsm_worker *worker);
+int lsm_run_all(struct lsm_run *run);
 
 int lsm_snapshot_open(struct lsm_run *run);
 void lsm_snapshot_close(struct lsm_run *run);
