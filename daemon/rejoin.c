@@ -125,7 +125,7 @@ static int check_blank(const struct recover_env *env, uint32_t slot)
 static int make_ready(struct attempt *a)
 {
 	struct recover_env env = {
-		.context = a, .backups = a->d->config.nr_backups, .coded = true, .read = attempt_read,
+		.context = a, .backups = a->d->config.nr_backups, .read = attempt_read,
 		.write = attempt_write, .flush = attempt_flush, .report = attempt_report,
 	};
 	struct recover *r;

@@ -313,7 +313,6 @@ void restore_env(struct lsmemd *d, struct recover_env *env)
 	memset(env, 0, sizeof(*env));
 	env->context = d;
 	env->backups = d->config.nr_backups;
-	env->coded = true;
 	for (slot = 0; slot < env->backups; slot++) {
 		env->names[slot] = d->config.backups[slot].path;
 		env->domain[slot] = config_domain(&d->config, slot);

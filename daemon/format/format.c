@@ -34,8 +34,6 @@ const char *format_strerror(enum format_error error)
 		return "unknown format version";
 	case FORMAT_INCOMPATIBLE:
 		return "uses a feature that this version does not know";
-	case FORMAT_CODED:
-		return "of a coded store, which this version of lsmem does not serve";
 	case FORMAT_READ_ONLY:
 		return "uses a feature that this version may read but not write";
 	case FORMAT_RANGE:
@@ -147,7 +145,7 @@ bool format_code(uint32_t k, uint32_t m, uint32_t backups)
  * @super: the copy, one block
  * @backup_bytes: size of the backup that it was read from, bytes
  *
- * Return: FORMAT_OK, or what is wrong; not FORMAT_FOREIGN and not FORMAT_CODED.
+ * Return: FORMAT_OK, or what is wrong; not FORMAT_FOREIGN.
  */
 enum format_error format_super_check(const struct lsmem_super *super, uint64_t backup_bytes)
 {

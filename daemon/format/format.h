@@ -26,7 +26,6 @@ enum format_error {
 	FORMAT_OLD,		/* of a format before LSMEM_FORMAT */
 	FORMAT_VERSION,
 	FORMAT_INCOMPATIBLE,	/* an unknown incompat feature */
-	FORMAT_CODED,		/* of a coded store, and the caller of recovery does not serve such stores */
 	FORMAT_READ_ONLY,	/* an unknown ro_compat feature */
 	FORMAT_RANGE,		/* a field is out of range */
 	FORMAT_FOREIGN,		/* of another store, backup, segment or time */

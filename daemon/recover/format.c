@@ -47,9 +47,6 @@ int recover_open_slot(struct recover *r, uint32_t slot)
 		uint64_t sequence = __le64_to_cpu(copies[i].sequence);
 
 		error[i] = format_super_check(&copies[i], bytes);
-		/* The copy is sound as a block, whatever its fields say. */
-		if ((!error[i] || error[i] == FORMAT_RANGE) && format_coded(&copies[i]) && !r->env.coded)
-			error[i] = FORMAT_CODED;
 		if (error[i] == FORMAT_OLD) {
 			recover_info(r, "a backup of format %u, and this version of lsmem reads format %u: use it with the version that wrote it",
 				     __le32_to_cpu(copies[i].format), LSMEM_FORMAT);
@@ -58,9 +55,8 @@ int recover_open_slot(struct recover *r, uint32_t slot)
 		}
 		/* The copy is sound, but not for this version: do not use an older one. */
 		if (error[i] == FORMAT_VERSION || error[i] == FORMAT_INCOMPATIBLE ||
-		    error[i] == FORMAT_CODED || error[i] == FORMAT_READ_ONLY || error[i] == FORMAT_RANGE) {
+		    error[i] == FORMAT_READ_ONLY || error[i] == FORMAT_RANGE) {
 			recover_info(r, "superblock copy %d: %s", i, format_strerror(error[i]));
-			r->unread |= error[i] == FORMAT_CODED;
 			return -EBADMSG;
 		}
 		if (!error[i] && (best < 0 || sequence > backup->super_sequence)) {

@@ -118,7 +118,7 @@ struct recover_backup {
  * @several: number of slots if there is more than one; otherwise 0
  * @domains: failure domains are configured; false: each backup is a domain of its own
  * @blank: recover_open() returned RECOVER_BLANK
- * @unread: a backup is of an older format, or of a coded store
+ * @unread: a backup is of an older format
  * @check: nothing is written
  * @told: listings do not say more of a place than its block
  * @verifying: the pass that reads all of a tiered store, and gives nothing to the kernel

@@ -215,7 +215,7 @@ const struct lsmem_super *recover_slot_super(const struct recover *r, uint32_t s
 }
 
 /**
- * recover_unread - is a backup of an older format, or of a coded store, which this version does not read?
+ * recover_unread - is a backup of an older format, which this version does not read?
  * @r: recovery; recover_open() returned -EBADMSG
  *
  * Return: true if it is: nothing is known to be damaged.

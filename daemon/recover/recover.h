@@ -76,7 +76,6 @@ enum recover_severity {
  * @backup_bytes: size of each backup, by slot; 0: absent
  * @domain: failure domain of each backup, also of absent ones; all equal: each backup is a domain
  *	of its own
- * @coded: the caller serves or checks coded stores; false: recover_open() refuses them
  * @names: names of the backups for messages; NULL: "backup" and the slot
  * @read: read @length bytes at the address @offset; multiples of LSMEM_BLOCK, @length up to
  *	LSMEM_SEGMENT_BYTES, @data aligned to LSMEM_BLOCK. The caller may split a request and do the
@@ -106,7 +105,6 @@ struct recover_env {
 	uint32_t backups;
 	uint64_t backup_bytes[LSMEM_BACKUPS];
 	uint32_t domain[LSMEM_BACKUPS];
-	bool coded;
 	const char *names[LSMEM_BACKUPS];
 	int (*read)(void *context, uint64_t offset, void *data, uint32_t length);
 	int (*write)(void *context, uint64_t offset, const void *data, uint32_t length);

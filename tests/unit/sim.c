@@ -279,7 +279,6 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 		.loaded = sim_loaded, .hole = sim_hole, .report = sim_report,
 	};
 	sim->env.backups = sim->options.backups;
-	sim->env.coded = options->k;
 	sim->model = model_new(&sim->random, sim->geometry.uuid,
 			       options->frames * (options->k ? options->k : 1) + options->extra);
 	sim->model->size = options->size;

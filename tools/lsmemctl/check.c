@@ -75,7 +75,6 @@ static bool backups_open(struct backups *backups, char **paths, int nr)
 	}
 	backups->env.context = backups;
 	backups->env.backups = backups->nr;
-	backups->env.coded = true;
 	backups->env.read = backups_read;
 	backups->env.flush = backups_flush;
 	backups->env.report = backups_report;
