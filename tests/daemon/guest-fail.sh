@@ -52,12 +52,14 @@ run "$ctl" destroy lsmem
 recovered() { sed -n 's/.*recovered \([0-9]* objects\), .*/\1/p' "$log" | tail -n 1; }
 
 # ---- Losses are named -------------------------------------------------------
-# Destroy a block in the middle of the log data of each frame: how many hold what is live, depends on the load.
+# Destroy blocks in the log data of each frame: how many hold what is live, depends on the load.  Of 22 frames with one each
+# no live one was hit, once: a sixteenth of the log was live.
 frames=$(od -A n -t u8 -j 80 -N 8 $other | tr -d ' ')
-for i in {0..31}; do
-	dd if=/dev/zero of=/dev/mapper/shaky bs=4096 count=1 conv=notrunc,fsync status=none \
-		seek=$(((frames + i * 8388608 + 4096 + 40960) / 4096))
+for at in {0..255}; do
+	dd if=/dev/zero of=/dev/mapper/shaky bs=4096 count=1 conv=notrunc status=none \
+		seek=$(((frames + at / 8 * 8388608 + 4096 + 40960 + at % 8 * 524288) / 4096))
 done
+blockdev --flushbufs /dev/mapper/shaky
 run "$lsmemd" -c "$conf" --check
 is 'damaged: --check: exit status' "$status" 3
 refuses 'damaged' 3 'LOST: '
