@@ -278,13 +278,13 @@ static int verify(const struct options *opt, struct oracle **oracles)
 	}
 	if (report) {
 		fprintf(report,
-			"{\"acked_writes\": %llu, \"checked\": %llu, \"lost\": %llu, \"corrupt\": %llu, \"resolved\": %llu, \"present\": %llu, \"groups\": %llu, \"checks\": %llu, \"item_groups\": %llu, \"item_checks\": %llu, \"in_msync\": %llu, \"before_msync\": %llu, \"kept\": %llu, \"first_read_at\": %.3f, \"all_read_at\": %.3f}\n",
+			"{\"acked_writes\": %llu, \"checked\": %llu, \"lost\": %llu, \"corrupt\": %llu, \"resolved\": %llu, \"present\": %llu, \"groups\": %llu, \"checks\": %llu, \"item_groups\": %llu, \"item_checks\": %llu, \"item_asked\": %llu, \"in_msync\": %llu, \"before_msync\": %llu, \"kept\": %llu, \"first_read_at\": %.3f, \"all_read_at\": %.3f}\n",
 			(unsigned long long)acknowledged,
 			(unsigned long long)v.checked, (unsigned long long)v.lost,
 			(unsigned long long)v.corrupt, (unsigned long long)v.resolved,
 			(unsigned long long)v.present, (unsigned long long)v.groups,
 			(unsigned long long)oracles[OBJECTS]->checks, (unsigned long long)v.item_groups,
-			(unsigned long long)oracles[ITEMS]->checks,
+			(unsigned long long)oracles[ITEMS]->checks, (unsigned long long)v.item_asked,
 			(unsigned long long)v.in_msync, (unsigned long long)v.before_msync,
 			(unsigned long long)v.kept, v.first_read, v.all_read);
 		fclose(report);

@@ -67,6 +67,7 @@ struct verdict {
 	uint64_t present;
 	uint64_t groups;	/* of objects, of which slots show whether they are there */
 	uint64_t item_groups;	/* likewise, of keys */
+	uint64_t item_asked;	/* objects of keys that were asked for again */
 	/* Ranges with an unacknowledged transaction, whose msync() had begun or not; of the former, whole */
 	uint64_t in_msync;
 	uint64_t before_msync;

@@ -5,6 +5,10 @@
  * Half of the batches are groups: keys of several tables are put, removed and checked, and objects made, replaced and
  * checked, all or none, half of them durable.  The others are single changes, likewise.  The last slots are roots,
  * whose handles are the sequence; each is changed only if it names what its thread has set.
+ *
+ * Some slots are keys of a table of their own, for whose objects lsm_table_alloc() asks, again and again: what is there
+ * must be the same object each time, also after a cut.  Asked for with LSM_DURABLE it is durable from then on, also if it
+ * was made without: the oracle takes that as a durable check.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +18,8 @@
 
 #include "acked.h"
 
-#define ITEMS_TABLES	3u
+#define ITEMS_TABLES	4u
+#define ASKED		3u	/* index of the table whose keys lsm_table_alloc() asks for */
 #define ITEMS_TABLE	100u	/* the first one's id */
 #define OBJECTS_TABLE	99u
 #define ITEMS_BATCH	16u
@@ -63,9 +68,14 @@ static bool is_object(const struct oracle *o, uint64_t slot)
 	return !is_root(o, slot) && slot / WRITERS % 8 == 7;
 }
 
-static struct lsm_table *table_of(const struct items *items, uint64_t slot)
+static bool is_asked(const struct oracle *o, uint64_t slot)
 {
-	return items->tables[slot / WRITERS % ITEMS_TABLES];
+	return !is_root(o, slot) && slot / WRITERS % 8 == 6;
+}
+
+static struct lsm_table *table_of(const struct items *items, const struct oracle *o, uint64_t slot)
+{
+	return items->tables[is_asked(o, slot) ? ASKED : slot / WRITERS % ASKED];
 }
 
 static size_t item_key(uint64_t slot, char *key)
@@ -93,7 +103,9 @@ static void record_change(struct work *w, struct record *r, uint64_t slot, bool 
 	bool root = is_root(w->oracle, slot), object = is_object(w->oracle, slot);
 	uint8_t op = OP_REPLACE;
 
-	if (present(&now) && check)
+	if (is_asked(w->oracle, slot))
+		op = !present(&now) ? OP_ALLOC : random_chance(&w->random, 50) ? OP_CHECK : OP_FREE;
+	else if (present(&now) && check)
 		op = OP_CHECK;
 	else if (object && !present(&now))
 		op = OP_ALLOC;
@@ -102,7 +114,7 @@ static void record_change(struct work *w, struct record *r, uint64_t slot, bool 
 	record_fill(r, 'i', ISSUED, op, w->thread);
 	r->slot = slot;
 	r->sequence = atomic_fetch_add(w->sequence, 1) + 1;
-	r->handle = object ? now.handle : 0;
+	r->handle = object || op == OP_CHECK ? now.handle : 0;
 	if (op == OP_ALLOC || op == OP_REPLACE)
 		r->length = root ? sizeof(r->sequence) : 32 + random_below(&w->random, ITEM_MAX - 32);
 }
@@ -124,16 +136,61 @@ static int change_root(struct lsm *lsm, const struct record *r, const struct sta
 	return ret;
 }
 
+/* Whether an item of a key is the object, with the value, that was made */
+static bool is_same(struct lsm_table *table, const char *key, size_t key_length, uint64_t slot, const struct state *made,
+		    const struct lsm_item *item)
+{
+	struct lsm_item now;
+	uint8_t data[ITEM_MAX];
+	uint64_t sequence;
+	ssize_t length;
+
+	length = lsm_table_get(table, key, key_length, data, sizeof(data), &now);
+	return length == made->length && item->length == made->length && now.handle == item->handle &&
+	       (!made->handle || made->handle == item->handle) && content_right(data, (uint32_t)length, slot, &sequence) &&
+	       sequence == made->sequence;
+}
+
+/* Asks for the object of a key, which is made if it is not there: of one that is there nothing changes. */
+static int ask(const struct items *items, const struct oracle *o, struct record *r, const struct state *now,
+	       unsigned int flags)
+{
+	struct lsm_table *table = table_of(items, o, r->slot);
+	uint8_t data[ITEM_MAX];
+	struct lsm_item item;
+	char key[ITEM_KEY];
+	uint32_t length = r->length ? r->length : ITEM_MAX / 2;
+	size_t key_length = item_key(r->slot, key);
+	int ret;
+
+	content_fill(data, length, r->slot, r->sequence);
+	ret = lsm_table_alloc(table, key, key_length, data, length, flags, &item);
+	if (ret < 0)
+		return ret;
+	if (ret != present(now)) {
+		fprintf(stderr, "acked: item %llu: made %s\n", (unsigned long long)r->slot, ret ? "before" : "again");
+		exit(1);
+	}
+	if (ret && !is_same(table, key, key_length, r->slot, now, &item)) {
+		fprintf(stderr, "acked: item %llu: another object than before\n", (unsigned long long)r->slot);
+		exit(1);
+	}
+	r->handle = item.handle;
+	return 0;
+}
+
 static int change_one(const struct items *items, const struct oracle *o, struct record *r, const struct state *now,
 		      unsigned int flags)
 {
-	struct lsm_table *table = table_of(items, r->slot);
+	struct lsm_table *table = table_of(items, o, r->slot);
 	uint8_t data[ITEM_MAX];
 	char key[ITEM_KEY];
 	int ret;
 
 	if (is_root(o, r->slot))
 		return change_root(items->lsm, r, now, flags);
+	if (is_asked(o, r->slot) && r->op != OP_FREE)
+		return ask(items, o, r, now, flags);
 	if (r->op == OP_FREE) {
 		ret = lsm_table_remove(table, key, item_key(r->slot, key), flags, NULL);
 		if (ret == -ENOENT) {
@@ -170,26 +227,34 @@ static uint8_t what_of(int ret, bool durable)
 	return durable && !ret ? DURABLE : DONE;
 }
 
+static void change_slot(struct work *w, const struct items *items, uint64_t slot, bool durable)
+{
+	struct state now = slot_now(&w->oracle->slots[slot]);
+	struct record r;
+	int ret;
+
+	record_change(w, &r, slot, false);
+	note(w, &r, 1);
+	ret = change_one(items, w->oracle, &r, &now, durable ? LSM_DURABLE : 0);
+	r.what = what_of(ret, durable);
+	note(w, &r, 1);
+}
+
 /* Changes of slots of the thread's own, one after the other; the first is a root. */
 static void change_each(struct work *w, const struct items *items, bool durable)
 {
 	uint64_t mine = w->oracle->nr_slots / w->step, at = random_next(&w->random), slot;
-	struct state now;
-	struct record r;
 	uint32_t i;
-	int ret;
 
 	for (i = 0; i < ITEMS_BATCH; i++) {
 		do {
 			slot = i ? w->first + (at + i * 61) % mine * w->step :
 			       w->oracle->nr_slots - 1 - random_below(&w->random, ROOTS);
 		} while (slot % w->step != w->first);
-		now = slot_now(&w->oracle->slots[slot]);
-		record_change(w, &r, slot, false);
-		note(w, &r, 1);
-		ret = change_one(items, w->oracle, &r, &now, durable ? LSM_DURABLE : 0);
-		r.what = what_of(ret, durable);
-		note(w, &r, 1);
+		change_slot(w, items, slot, durable);
+		/* What was made without a wait has to be durable as soon as the second call tells so. */
+		if (!durable && is_asked(w->oracle, slot))
+			change_slot(w, items, slot, true);
 	}
 }
 
@@ -226,9 +291,10 @@ static struct lsmem_op object_op(const struct record *r, const uint8_t *data)
 	return lsm_op_replace(r->handle, data, r->length, 0, 0);
 }
 
-static struct lsm_item_op item_op(const struct items *items, const struct record *r, const uint8_t *data, char *key)
+static struct lsm_item_op item_op(const struct items *items, const struct oracle *o, const struct record *r,
+				  const uint8_t *data, char *key)
 {
-	struct lsm_item_op item = { .table = table_of(items, r->slot), .key = key };
+	struct lsm_item_op item = { .table = table_of(items, o, r->slot), .key = key };
 
 	item.key_length = item_key(r->slot, key);
 	if (r->op == OP_REPLACE) {
@@ -250,7 +316,7 @@ static void group_add(struct work *w, const struct items *items, struct group *g
 	for (i = 0; i < group->nr; i++)
 		if (group->records[i].slot == slot)
 			return;
-	if (group->nr == ITEMS_BATCH || is_root(w->oracle, slot))
+	if (group->nr == ITEMS_BATCH || is_root(w->oracle, slot) || is_asked(w->oracle, slot))
 		return;
 	record_change(w, r, slot, check);
 	r->group = group->records[0].sequence;
@@ -258,7 +324,8 @@ static void group_add(struct work *w, const struct items *items, struct group *g
 	if (is_object(w->oracle, slot))
 		group->ops[group->nr_ops++] = object_op(r, data);
 	else
-		group->items[group->nr_items++] = item_op(items, r, data, group->keys[group->nr]);
+		group->items[group->nr_items++] = item_op(items, w->oracle, r, data,
+							   group->keys[group->nr]);
 	group->nr++;
 }
 
@@ -349,13 +416,44 @@ static ssize_t object_look(const struct items *items, const struct slot *slot, u
 	return handle ? lsm_read(items->lsm, handle, data, ITEM_MAX, 0, NULL) : -ENOENT;
 }
 
+/*
+ * The object of a key that was found: it is one that was made, and who asks for it again gets it, and changes nothing.
+ * Returns true if that is not so.
+ */
+static bool asked_wrong(const struct items *items, const struct oracle *o, uint64_t number, struct state *found,
+			const struct lsm_item *item, struct verdict *v)
+{
+	const struct slot *slot = &o->slots[number];
+	struct lsm_item again;
+	char key[ITEM_KEY];
+	size_t key_length = item_key(number, key);
+	uint32_t i;
+	int ret;
+
+	found->handle = item->handle;
+	v->item_asked++;
+	ret = lsm_table_alloc(table_of(items, o, number), key, key_length, "again", 5, 0, &again);
+	if (ret < 0)
+		die("lsm_table_alloc", ret);
+	if (ret != 1 || again.handle != item->handle || again.version != item->version || again.length != item->length)
+		return true;
+	for (i = 0; i < slot->nr_pending; i++)
+		if (slot->pending[i].sequence == found->sequence && slot->pending[i].handle &&
+		    slot->pending[i].handle != item->handle)
+			return true;
+	return slot->base.sequence == found->sequence && slot->base.handle && slot->base.handle != item->handle;
+}
+
 /* Read an item and set @found.  Returns true if its bytes are not those that were written. */
-static bool item_look(const struct items *items, const struct oracle *o, uint64_t slot, struct state *found)
+static bool item_look(const struct items *items, const struct oracle *o, uint64_t slot, struct state *found,
+		      struct verdict *v)
 {
 	uint8_t data[ITEM_MAX];
+	struct lsm_item item;
 	char key[ITEM_KEY];
 	uint64_t root;
 	ssize_t ret;
+	bool right;
 
 	*found = (struct state){ .op = OP_FREE };
 	if (is_root(o, slot)) {
@@ -369,7 +467,8 @@ static bool item_look(const struct items *items, const struct oracle *o, uint64_
 	if (is_object(o, slot))
 		ret = object_look(items, &o->slots[slot], data, found);
 	else
-		ret = lsm_table_get(table_of(items, slot), key, item_key(slot, key), data, sizeof(data), NULL);
+		ret = lsm_table_get(table_of(items, o, slot), key, item_key(slot, key), data, sizeof(data),
+				    &item);
 	if (ret == -ENOENT || ret == -ESTALE) {
 		found->handle = 0;
 		return false;
@@ -378,7 +477,8 @@ static bool item_look(const struct items *items, const struct oracle *o, uint64_
 		die("an item", (int)ret);
 	found->op = OP_REPLACE;
 	found->length = (uint32_t)ret;
-	return !content_right(data, (uint32_t)ret, slot, &found->sequence);
+	right = content_right(data, (uint32_t)ret, slot, &found->sequence);
+	return !right || (is_asked(o, slot) && asked_wrong(items, o, slot, found, &item, v));
 }
 
 /* A table has each key once, and those alone that the index finds. */
@@ -397,7 +497,7 @@ static void verify_table(const struct items *items, struct lsm_table *table, con
 			break;
 		key[length < sizeof(key) ? length : sizeof(key) - 1] = 0;
 		if (sscanf(key, "item %llu", (unsigned long long *)&slot) != 1 || slot >= o->nr_slots || seen[slot]++ ||
-		    table_of(items, slot) != table || is_root(o, slot) || is_object(o, slot) ||
+		    table_of(items, o, slot) != table || is_root(o, slot) || is_object(o, slot) ||
 		    lsm_table_get(table, key, length, NULL, 0, NULL) < 0) {
 			fprintf(stderr, "an item that is not right: %s\n", key);
 			v->corrupt++;
@@ -420,7 +520,7 @@ void verify_items(const char *path, struct oracle *o, struct verdict *v)
 		die("memory", -ENOMEM);
 	open_items(path, &items);
 	for (slot = 0; slot < o->nr_slots; slot++) {
-		corrupt = item_look(&items, o, slot, &found);
+		corrupt = item_look(&items, o, slot, &found, v);
 		verify_slot(o, slot, &found, corrupt, v);
 	}
 	v->corrupt += oracle_torn(o, &v->item_groups);

@@ -452,6 +452,28 @@ static bool keys_right(uint64_t *random)
 	return true;
 }
 
+/*
+ * An object was made without a wait, and asked for again with one, by what @what answers: durable, it is there after any cut;
+ * else it is there or not.
+ */
+static bool asked_right(uint8_t what)
+{
+	struct state none = { .op = OP_FREE };
+	struct verdict v = { 0 };
+	struct oracle o;
+
+	CHECK(!oracle_init(&o, 'i', 1));
+	group_note(&o, ISSUED, OP_ALLOC, 0, 1, 0);
+	group_note(&o, DONE, OP_ALLOC, 0, 1, 0);
+	group_note(&o, ISSUED, OP_CHECK, 0, 2, 0);
+	group_note(&o, what, OP_CHECK, 0, 2, 0);
+	verify_slot(&o, 0, &none, false, &v);
+	CHECK(v.lost == (what == DURABLE));
+	CHECK(!o.checks);
+	group_end(&o);
+	return true;
+}
+
 int main(void)
 {
 	static char older[BYTES], base[BYTES], next[BYTES];
@@ -497,5 +519,6 @@ int main(void)
 	for (i = 0, right = true; i < ROUNDS && right; i++)
 		right = keys_right(&random);
 	tap_ok(right, "a group of keys is there or not, and one that is torn is found");
+	tap_ok(asked_right(DURABLE) && asked_right(DONE), "an object that was asked for again, and is durable, is there");
 	return tap_end();
 }

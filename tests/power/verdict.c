@@ -61,7 +61,7 @@ static void show_groups(struct oracle *o, const struct slot *slot, const struct 
 
 		if (state->refused)
 			continue;
-		o->checks += state->check && state->sequence != slot->base.sequence;
+		o->checks += state->check && state->group && state->sequence != slot->base.sequence;
 		if (i > last || (i <= first && !state->check))
 			oracle_show(o, state->group, i <= first);
 	}

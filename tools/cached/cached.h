@@ -441,6 +441,7 @@ enum cached_dump {
  * @fd: socket
  * @tls: state of TLS, NULL: without
  * @tls_full: TLS waits for room in the socket before it can read on
+ * @tls_ready: the handshake is over
  * @authenticated: its commands are carried out
  * @greeted: it is in the worker's queue of those that have done with TLS and the password
  * @in: bytes that were read; room for a header is before it
@@ -472,6 +473,7 @@ struct cached_connection {
 	int fd;
 	struct ssl_st *tls;
 	bool tls_full;
+	bool tls_ready;
 	bool authenticated;
 	bool greeted;
 	char *in;

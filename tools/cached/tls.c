@@ -102,10 +102,13 @@ bool tls_begin(struct cached_connection *connection)
  */
 bool tls_is_ready(const struct cached_connection *connection)
 {
-	return !connection->tls || SSL_is_init_finished(connection->tls);
+	return !connection->tls || connection->tls_ready;
 }
 
-/* The result of a call as that of recv() and send() */
+/*
+ * The result of a call as that of recv() and send().  After an error, and while keys change, OpenSSL calls the handshake
+ * unfinished again: only tls_ready tells what never got through it.
+ */
 static ssize_t result(struct cached_connection *connection, int ret)
 {
 	if (ret > 0)
@@ -136,10 +139,15 @@ static ssize_t result(struct cached_connection *connection, int ret)
  */
 ssize_t tls_receive(struct cached_connection *connection, void *to, size_t room)
 {
-	int got;
+	int got = 1;
 
 	ERR_clear_error();
-	got = SSL_read(connection->tls, to, room > INT32_MAX ? INT32_MAX : (int)room);
+	if (!connection->tls_ready) {
+		got = SSL_do_handshake(connection->tls);
+		connection->tls_ready = got == 1;
+	}
+	if (got == 1)
+		got = SSL_read(connection->tls, to, room > INT32_MAX ? INT32_MAX : (int)room);
 	connection->tls_full = got <= 0 && SSL_want_write(connection->tls);
 	return result(connection, got);
 }
