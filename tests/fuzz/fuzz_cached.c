@@ -265,7 +265,7 @@ static void converse(const uint8_t *data, size_t size, uint8_t pieces, struct an
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets))
 		abort();
 	connection = connection_new(cached.workers, sockets[0]);
-	if (!connection)
+	if (!connection || !conns_add(sockets[0], connection))
 		abort();
 	while (size && !connection->dead && !connection->closing) {
 		size_t length = pieces ? 1 + (dice >> 8) % (pieces < size ? pieces : size) : size;
@@ -285,6 +285,7 @@ static void converse(const uint8_t *data, size_t size, uint8_t pieces, struct an
 		connection_receive(connection);
 		run(connection, answers);
 	}
+	conns_remove(sockets[0]);
 	connection_free(connection);
 	close(sockets[1]);
 }

@@ -59,6 +59,9 @@ store_create --size 128M
 ok 'a cache starts' server_start
 ok 'the crawler, the limit of memory, what is refused' operate limits 0 0
 server_end TERM
+ok 'a cache that obeys debugtime starts' server_start --debug-time
+ok 'all connections are listed, while others come and go' operate conns $((2 * scale)) 0
+server_end TERM
 ok 'a cache starts' server_start --memory 60
 big=$(head -c 500000 /dev/zero | tr '\0' x)
 fill_store()
@@ -87,6 +90,19 @@ ok "a store refuses what has no room: stored, refused: $filled" [ "${filled% *}"
 	$((${filled% *} + ${filled#* })) = 500 ]
 is 'no item was evicted' "$(stat_of evictions)" 0
 ok 'the first item is there' grep -q VALUE <<<"$(client 'get big0')"
+server_end TERM
+
+# talk PORT LINE: sends it to 127.0.0.1, and prints the answers
+talk()
+{
+	exec 3<>"/dev/tcp/127.0.0.1/$1"
+	printf '%s\r\nquit\r\n' "$2" >&3
+	timeout 60 tr -d '\r' <&3
+	exec 3<&-
+}
+ok 'the server listens on TCP' listen_start 11312 --table 3
+addresses=$(talk 11312 'stats conns' | grep -c 'addr tcp:127\.0\.0\.1:[1-9][0-9]*$')
+is 'stats conns has addresses of TCP' "$addresses" 3
 server_end TERM
 
 # A volatile store

@@ -2,7 +2,8 @@
 """Commands of who operates lsmemcached, for cached.sh: cached_operate.py SOCKET WHAT ITEMS SEED.
 
 WHAT is dump: all items, while other clients set, add and remove some, and one does not read its dump. limits: the
-crawler, the limit of memory and what is refused; a cache whose store has 128 MiB.
+crawler, the limit of memory and what is refused; a cache whose store has 128 MiB. conns: stats conns, of a server that
+obeys debugtime; ITEMS connections, while others come and go.
 """
 
 import base64
@@ -11,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from typing import BinaryIO
+from typing import BinaryIO, Callable
 from urllib.parse import unquote_to_bytes
 
 sys.dont_write_bytecode = True
@@ -186,10 +187,101 @@ def limits(path: str) -> None:
         time.sleep(0.01)
 
 
+def list_conns(model: Model) -> list[dict[str, str]]:
+    """What stats conns says of each descriptor, which have to be in order."""
+    conns: dict[int, dict[str, str]] = {}
+    for line in ask(model.socket, model.replies, b"stats conns", b"END"):
+        _, name, value = line.decode().rstrip("\r\n").split(" ", 2)
+        number, what = name.split(":")
+        if what in conns.setdefault(int(number), {}):
+            sys.exit(f"stats conns has {name} twice")
+        conns[int(number)][what] = value
+    if list(conns) != sorted(conns):
+        sys.exit(f"stats conns is in no order: {list(conns)}")
+    return list(conns.values())
+
+
+def come_and_go(path: str, stop: threading.Event, came: list[int]) -> None:
+    """Connections that the server closes."""
+    while not stop.is_set():
+        batch = [connect(path) for _ in range(20)]
+        for connection in batch:
+            connection.sendall(b"quit\r\n")
+        for connection in batch:
+            came.append(len(connection.recv(1)))
+            connection.close()
+
+
+def check_states(path: str, model: Model) -> list[socket.socket]:
+    """One connection in each state, each of which is there in the end."""
+    model.add(b"set large 0 0 %d\r\n%s\r\n" % (BIG, bytes(BIG)), b"STORED\r\n")
+    model.run()
+    kept = []
+    for state, request in (("conn_read", b"get"), ("conn_nread", b"set a 0 0 6\r\n"),
+                           ("conn_swallow", b"set a 0 0 2000000\r\n"), ("conn_mwrite", b"get large\r\n" * 8),
+                           ("conn_closing", b"get large\r\n" * 2 + b"quit\r\n")):
+        before = sum(conn["state"] == state for conn in list_conns(model))
+        kept.append(connect(path))
+        kept[-1].sendall(request)
+        wait_until(lambda wanted=before + 1, name=state: sum(
+            conn["state"] == name for conn in list_conns(model)) == wanted, f"no connection is in {state}")
+    return kept
+
+
+def wait_until(true: Callable[[], bool], wrong: str) -> None:
+    until = time.monotonic() + WAIT
+    while not true():
+        if time.monotonic() > until:
+            sys.exit(wrong)
+        time.sleep(0.01)
+
+
+def conns(path: str, number: int) -> None:
+    model, stop = Model(path, "conns", random.Random(0)), threading.Event()
+    came: list[int] = []
+    kept = check_states(path, model)
+    for listed in list_conns(model):
+        listens = listed["state"] == "conn_listening"
+        if (listed["addr"] != (f"unix:{path}" if listens else "?:<AF 0>") or
+                listed.get("listen_addr") != (None if listens else f"unix:{path}")):
+            sys.exit(f"{listed}: another address")
+    listed = list_conns(model)
+    if [sum(one["state"] == state for one in listed) for state in ("conn_listening", "conn_parse_cmd")] != [1, 1]:
+        sys.exit(f"one listens, one asks: {listed}")
+    # The clock of all threads but that of the others
+    model.add(b"debugtime 1000\r\n", b"OK\r\n")
+    model.run()
+    wait_until(lambda: sum(int(one["secs_since_last_cmd"]) >= 1000 for one in list_conns(model)) == len(kept) + 1,
+               "connections that do nothing are not idle")
+    if any(one["state"] == "conn_parse_cmd" and int(one["secs_since_last_cmd"]) > 100 for one in list_conns(model)):
+        sys.exit("the connection that asks is idle")
+    wanted = number + sum(one["state"] == "conn_nread" for one in list_conns(model))
+    for _ in range(number):
+        kept.append(connect(path))
+        kept[-1].sendall(b"set a 0 0 6\r\n")
+    wait_until(lambda: sum(one["state"] == "conn_nread" for one in list_conns(model)) == wanted,
+               "connections are missing")
+    others = [threading.Thread(target=come_and_go, args=(path, stop, came)) for _ in range(2)]
+    for thread in others:
+        thread.start()
+    try:
+        for _ in range(20):
+            if (found := sum(one["state"] == "conn_nread" for one in list_conns(model))) != wanted:
+                sys.exit(f"{found} connections that send data, {wanted} wanted")
+    finally:
+        stop.set()
+        for thread in others:
+            thread.join()
+    if len(came) < 100 or any(came):
+        sys.exit(f"{len(came)} connections came and went")
+
+
 def main() -> None:
     path, what, items, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     if what == "dump":
         dump(path, items, seed)
+    elif what == "conns":
+        conns(path, items)
     else:
         limits(path)
 

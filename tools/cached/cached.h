@@ -10,6 +10,7 @@
  *	batch.c		gets and sets of all connections of a worker, in few calls of the library
  *	tls.c		encryption of connections
  *	connection.c	buffers of a connection, reading and writing
+ *	conns.c		which descriptors are connections, and the answer to stats conns
  *	stats.c		counters, and the answers to stats
  *	operate.c	dumps of all items, the crawler, the limit of memory
  *	text.c		classic commands
@@ -431,6 +432,15 @@ enum cached_dump {
 	DUMP_NONE,
 	DUMP_META,		/* lines of key=... */
 	DUMP_META_GET,		/* commands mg */
+	DUMP_CONNECTIONS,	/* stats conns */
+};
+
+enum cached_state {
+	STATE_READ,		/* for a command */
+	STATE_DATA,		/* for the rest of one */
+	STATE_SWALLOW,		/* for bytes to be thrown away */
+	STATE_WRITE,		/* for room in the socket */
+	STATE_CLOSING,
 };
 
 /**
@@ -451,7 +461,7 @@ enum cached_dump {
  * @swallow: bytes to be thrown away before the next command
  * @keys: BATCH_GET, BATCH_GETS: more keys of such a command are to come; BATCH_TEXT: none
  * @dump: what is made before the next command
- * @dump_cursor: where it is in the table
+ * @dump_cursor: where it is in the table; DUMP_CONNECTIONS: the next descriptor
  * @out: bytes to be sent
  * @out_size: bytes of room at @out
  * @out_begin: of the bytes that are not sent yet
@@ -463,7 +473,10 @@ enum cached_dump {
  * @closing: to be closed when everything has been sent
  * @dead: to be closed at once
  * @changed: in this pass it has changed items
+ * @state: what it waits for, between passes
  * @since: second of the worker's clock from which its time counts: that of its last command, or of its begin
+ *
+ * The worker alone uses it; other threads, in conns.c, read @state and @since.
  */
 struct cached_connection {
 	struct cached_worker *worker;
@@ -494,6 +507,7 @@ struct cached_connection {
 	bool closing;
 	bool dead;
 	bool changed;
+	enum cached_state state;
 	int64_t since;
 };
 
@@ -508,6 +522,12 @@ void connection_send(struct cached_connection *connection);
 char *connection_room(struct cached_connection *connection, size_t bytes);
 void connection_add(struct cached_connection *connection, const void *data, size_t length);
 void connection_say(struct cached_connection *connection, const char *line);
+
+/* conns.c */
+bool conns_add(int fd, struct cached_connection *connection);
+void conns_remove(int fd);
+void conns_note(struct cached_connection *connection);
+void conns_list(struct cached_connection *asks);
 
 /* meta.c, but needed by the batch */
 

@@ -238,7 +238,11 @@ void stats_command(struct cached_connection *connection, const struct cached_tok
 		/* Clients ask for one class after the other */
 		if (class == 1)
 			dump(connection, most);
-	} else if (!token_is(&tokens[1], "conns") && !token_is(&tokens[1], "extstore")) {
+	} else if (token_is(&tokens[1], "conns")) {
+		connection->dump = DUMP_CONNECTIONS;
+		connection->dump_cursor = 0;
+		return;
+	} else if (!token_is(&tokens[1], "extstore")) {
 		connection_say(connection, "ERROR");
 		return;
 	}
