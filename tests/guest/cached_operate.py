@@ -3,7 +3,7 @@
 
 WHAT is dump: all items, while other clients set, add and remove some, and one does not read its dump. limits: the
 crawler, the limit of memory and what is refused; a cache whose store has 128 MiB. conns: stats conns, of a server that
-obeys debugtime; ITEMS connections, while others come and go.
+obeys debugtime; ITEMS connections, while others come and go. prefixes: stats detail.
 """
 
 import base64
@@ -21,6 +21,7 @@ from cached import PIPELINE, WAIT, Model, connect  # noqa: E402  # pylint: disab
 LIMIT_MIB = 64
 BIG = 1_000_000
 EXPIRED = 1000
+PREFIXES = 1024
 REFUSED = "MEMLIMIT_ADJUST_FAILED"
 BAD_CLASS = "BADCLASS invalid class id"
 BAD_FORMAT = "CLIENT_ERROR bad command line format"
@@ -276,12 +277,83 @@ def conns(path: str, number: int) -> None:
         sys.exit(f"{len(came)} connections came and went")
 
 
+def prefixes(path: str) -> None:
+    model = Model(path, "prefixes", random.Random(0))
+    others = [Model(path, f"other{number}", random.Random(0)) for number in range(8)]
+
+    def check(wanted: dict[str, str]) -> None:
+        lines = ask(model.socket, model.replies, b"stats detail dump", b"END")
+        found = dict(line.decode("latin-1")[7:-2].split(" ", 1) for line in lines)
+        if len(found) != len(lines) or found != wanted:
+            sys.exit(f"{len(lines)} lines, {found}, not {wanted}")
+
+    def uncounted() -> bytes:
+        return next(line.split()[2] for line in ask(model.socket, model.replies, b"stats", b"END")
+                    if b" detail_uncounted " in line)
+
+    for word in ("", " x", " ON"):
+        model.add(f"stats detail{word}\r\n".encode(), b"CLIENT_ERROR usage: stats detail on|off|dump\r\n")
+    # Before it is on, keys without a delimiter, and other commands: nothing
+    model.add(b"get a:1\r\nstats detail on\r\nget a b\r\nincr a:1 1\r\ntouch a:1 9\r\n",
+              b"END\r\nOK\r\nEND\r\nNOT_FOUND\r\nNOT_FOUND\r\n")
+    model.run()
+    check({})
+    # Each kind of command, by all workers
+    for other in others:
+        other.add(b"set a:1 0 0 1\r\nx\r\ngats 9 a:1 a:2\r\nquit\r\n", b"STORED\r\nVALUE a:1 0 1 ")
+        other.send()
+        other.receive()
+        other.replies.read()
+    model.add(b"mg a:1 T9 v\r\nmg a:1\r\nmg a:2\r\nmg a:2 T9\r\nmd a:1:2\r\nmd a:1\r\ndelete a:1 noreply\r\n",
+              b"VA 1\r\nx\r\nHD\r\nEN\r\nEN\r\nNF\r\nHD\r\n")
+    model.add(b"add a: 0 0 1\r\n123\r\nset a:1 0 0 2000000\r\n" + bytes(2_000_002),
+              b"CLIENT_ERROR bad data chunk\r\nERROR\r\nSERVER_ERROR object too large for cache\r\n")
+    model.add(b"ms :1 1\r\nx\r\nms %s 1 b ME\r\nx\r\nms a:1 2000000\r\n" % base64.b64encode(b"\n %:") +
+              bytes(2_000_002), b"HD\r\nHD\r\nSERVER_ERROR object too large for cache\r\n")
+    model.run()
+    check({"a": "get 20 hit 10 set 11 del 3", "": "get 0 hit 0 set 1 del 0", "%0A%20%": "get 0 hit 0 set 1 del 0"})
+    model.add(b"stats detail off\r\nget a:1\r\nstats reset\r\n", b"OK\r\nEND\r\nRESET\r\n")
+    model.run()
+    check({})
+    # More than there is room for; after a reset there is
+    for round_ in range(2):
+        model.add(b"stats detail on\r\n", b"OK\r\n")
+        for number in range(2 * PREFIXES):
+            model.add(b"get %d-%d:\r\n" % (round_, number), b"END\r\n")
+            if number % PIPELINE == 0:
+                model.run()
+        model.add(b"get %d-0:\r\n" % round_, b"END\r\n")
+        model.run()
+        check({f"{round_}-{number}": f"get {1 + (not number)} hit 0 set 0 del 0" for number in range(PREFIXES)})
+        if uncounted() != b"%d" % PREFIXES:
+            sys.exit(f"{uncounted()!r} commands are not counted")
+        model.add(b"stats reset\r\n", b"RESET\r\n")
+        model.run()
+    # Workers that add the same prefixes at the same time: while they are forgotten, and then
+    others = [Model(path, f"other{number}", random.Random(0)) for number in range(8)]
+    for resets in (20, 0):
+        for other in others:
+            for number in range(200):
+                other.add(b"get %d:1\r\n" % number, b"END\r\n")
+            other.send()
+        model.add(b"stats reset\r\n" * resets, b"RESET\r\n" * resets)
+        model.run()
+        for other in others:
+            other.receive()
+        if resets:
+            model.add(b"stats reset\r\n", b"RESET\r\n")
+            model.run()
+    check({f"{number}": f"get {len(others)} hit 0 set 0 del 0" for number in range(200)})
+
+
 def main() -> None:
     path, what, items, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     if what == "dump":
         dump(path, items, seed)
     elif what == "conns":
         conns(path, items)
+    elif what == "prefixes":
+        prefixes(path)
     else:
         limits(path)
 

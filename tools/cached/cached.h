@@ -7,6 +7,7 @@
  *	number.c	numbers and keys in the text of commands
  *	access.c	which items were read, and when
  *	item.c		items in the table: layout, expiry, changes, room
+ *	prefix.c	commands by prefix of their keys, and the answers to stats detail
  *	batch.c		gets and sets of all connections of a worker, in few calls of the library
  *	tls.c		encryption of connections
  *	connection.c	buffers of a connection, reading and writing
@@ -81,6 +82,7 @@
  * @auth_cmds: users and passwords that were given
  * @auth_errors: of @auth_cmds, wrong
  * @ssl_handshake_errors: connections that never spoke TLS as they must
+ * @detail_uncounted: commands that stats detail would have, but for the number of prefixes
  */
 struct cached_counters {
 	uint64_t cmd_get;
@@ -122,6 +124,7 @@ struct cached_counters {
 	uint64_t auth_cmds;
 	uint64_t auth_errors;
 	uint64_t ssl_handshake_errors;
+	uint64_t detail_uncounted;
 };
 
 /**
@@ -146,6 +149,8 @@ struct cached_counters {
  * @ssl_chain_cert: file of the server's certificate and those that lead to its root
  * @ssl_key: file of its key; NULL: it is in @ssl_chain_cert
  * @ssl_ca_cert: file of certificates, by one of which those of clients must be signed; NULL: clients need none
+ * @delimiter: byte that ends the prefix of a key
+ * @detail: count by prefix from the start on
  * @verbose: level of messages
  * @no_flush: flush_all is refused
  * @shutdown: the command shutdown is obeyed
@@ -172,6 +177,8 @@ struct cached_options {
 	const char *ssl_chain_cert;
 	const char *ssl_key;
 	const char *ssl_ca_cert;
+	char delimiter;
+	bool detail;
 	unsigned int verbose;
 	bool no_flush;
 	bool shutdown;
@@ -206,6 +213,7 @@ struct cached_crawler {
  * @clock_offset: seconds by which debugtime moved the clock
  * @limit: bytes of live data that cache_memlimit allows, 0: options.memory says
  * @crawler: of upkeep.c
+ * @detail: commands are counted by prefix
  * @started: second at which the server started
  * @open: connections
  * @stop: the server ends
@@ -223,6 +231,7 @@ struct cached {
 	int64_t clock_offset;
 	uint64_t limit;
 	struct cached_crawler crawler;
+	bool detail;
 	uint32_t started;
 	unsigned int open;
 	bool stop;
@@ -529,6 +538,26 @@ void conns_remove(int fd);
 void conns_note(struct cached_connection *connection);
 void conns_list(struct cached_connection *asks);
 
+/* prefix.c */
+
+enum prefix_what {
+	PREFIX_MISS,
+	PREFIX_HIT,
+	PREFIX_SET,
+	PREFIX_DELETE,
+};
+
+void prefix_count(struct cached_worker *worker, const char *key, size_t key_length, enum prefix_what what);
+void prefix_forget(void);
+void prefix_command(struct cached_connection *connection, const struct cached_token *what);
+
+/* Counts a command, if commands are counted */
+static inline void detail_count(struct cached_worker *worker, const char *key, size_t key_length, enum prefix_what what)
+{
+	if (__builtin_expect(__atomic_load_n(&cached.detail, __ATOMIC_RELAXED), false))
+		prefix_count(worker, key, key_length, what);
+}
+
 /* meta.c, but needed by the batch */
 
 /**
@@ -629,6 +658,8 @@ bool command_run(struct cached_connection *connection);
  * @active: connections with something to do in this pass
  * @greeting: connections that have not done with TLS or the password, the oldest first
  * @served: the others, the one whose last command is the oldest first
+ * @prefix_lock: protects @prefix_counts
+ * @prefix_counts: of prefix.c; NULL: none yet
  * @lock: protects @handed
  * @handed: new connections, from the thread that accepts
  * @thread: id
@@ -649,6 +680,8 @@ struct cached_worker {
 	struct cached_connection *active;
 	struct cached_queue greeting;
 	struct cached_queue served;
+	pthread_mutex_t prefix_lock;
+	struct prefix_counts *prefix_counts;
 	pthread_mutex_t lock;
 	struct cached_connection *handed;
 	pthread_t thread;

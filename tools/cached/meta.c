@@ -229,8 +229,8 @@ static bool create(struct cached_connection *connection, const struct cached_met
 	return true;
 }
 
-/* mg that may change the item */
-static void get_and_change(struct cached_connection *connection, const struct cached_meta *meta)
+/* mg that may change the item.  Return: false: there is none. */
+static bool get_and_change(struct cached_connection *connection, const struct cached_meta *meta)
 {
 	struct cached_worker *worker = connection->worker;
 	struct cached_view view;
@@ -248,7 +248,7 @@ static void get_and_change(struct cached_connection *connection, const struct ca
 			} else if (!has(meta, 'q')) {
 				connection_say(connection, "EN");
 			}
-			return;
+			return false;
 		}
 		before = *header;
 		if (has(meta, 'T'))
@@ -267,7 +267,7 @@ static void get_and_change(struct cached_connection *connection, const struct ca
 			send_item(connection, meta, &view, before.expires, won);
 		else
 			connection_say(connection, text_stored(result));
-		return;
+		return true;
 	}
 }
 
@@ -294,10 +294,13 @@ void meta_got(struct cached_connection *connection, const struct cached_meta *me
 
 static void meta_get(struct cached_connection *connection, const struct cached_meta *meta)
 {
+	bool found;
+
 	if (has(meta, 'N') || has(meta, 'T') || has(meta, 'R')) {
 		batch_settle(connection);
 		connection->worker->counters.cmd_get++;
-		get_and_change(connection, meta);
+		found = get_and_change(connection, meta);
+		detail_count(connection->worker, meta->key, meta->key_length, found ? PREFIX_HIT : PREFIX_MISS);
 	} else {
 		batch_get(connection, BATCH_META_GET, meta->key, meta->key_length, meta);
 	}
@@ -375,6 +378,7 @@ static enum text_result meta_set(struct cached_connection *connection, struct ca
 		batch_settle(connection);
 		error = text_stored(ITEM_TOO_LARGE);
 		worker->counters.store_too_large++;
+		detail_count(worker, change.key, change.key_length, PREFIX_SET);
 		item_remove(worker, change.key, change.key_length);
 	}
 	if (error) {
@@ -385,6 +389,7 @@ static enum text_result meta_set(struct cached_connection *connection, struct ca
 	if (!text_data(connection, after, left, change.length, used, &sound))
 		return TEXT_MORE;
 	worker->counters.cmd_meta++;
+	detail_count(worker, change.key, change.key_length, PREFIX_SET);
 	if (!sound) {
 		batch_say(connection, "CLIENT_ERROR bad data chunk");
 		return TEXT_DONE;
@@ -425,6 +430,7 @@ static void meta_delete(struct cached_connection *connection, struct cached_meta
 	enum cached_result result;
 	struct cached_view view;
 
+	detail_count(worker, meta->key, meta->key_length, PREFIX_DELETE);
 	if (has(meta, 'I')) {
 		result = invalidate(worker, meta);
 	} else if (has(meta, 'C')) {

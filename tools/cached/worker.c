@@ -282,6 +282,7 @@ int worker_start(struct cached_worker *worker)
 	TAILQ_INIT(&worker->greeting);
 	TAILQ_INIT(&worker->served);
 	pthread_mutex_init(&worker->lock, NULL);
+	pthread_mutex_init(&worker->prefix_lock, NULL);
 	worker->poll = epoll_create1(EPOLL_CLOEXEC);
 	worker->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	worker->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -351,6 +352,7 @@ void worker_stop(struct cached_worker *worker)
 		end(TAILQ_FIRST(&worker->served));
 	free(worker->batch);
 	free(worker->large);
+	free(worker->prefix_counts);
 	close(worker->poll);
 	close(worker->wake);
 	close(worker->timer);
