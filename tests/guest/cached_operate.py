@@ -59,6 +59,11 @@ def ask(connection: socket.socket, replies: BinaryIO, request: bytes, last: byte
     return lines
 
 
+def stat_of(model: Model, name: bytes, what: bytes = b"stats") -> bytes:
+    """The value of a line of stats."""
+    return {line.split()[1]: line.split()[2] for line in ask(model.socket, model.replies, what, b"END")}[name]
+
+
 def churn(path: str, seed: int, keys: list[bytes], stop: threading.Event) -> None:
     """Sets the keys anew, and adds and removes others."""
     model = Model(path, "churn", random.Random(seed))
@@ -143,7 +148,7 @@ def limits(path: str) -> None:
     until = time.monotonic() + WAIT
 
     def stat(name: bytes, what: bytes = b"stats") -> bytes:
-        return {line.split()[1]: line.split()[2] for line in ask(model.socket, model.replies, what, b"END")}[name]
+        return stat_of(model, name, what)
 
     def wait_crawl() -> None:
         while stat(b"lru_crawler_running") != b"0":
@@ -287,10 +292,6 @@ def prefixes(path: str) -> None:
         if len(found) != len(lines) or found != wanted:
             sys.exit(f"{len(lines)} lines, {found}, not {wanted}")
 
-    def uncounted() -> bytes:
-        return next(line.split()[2] for line in ask(model.socket, model.replies, b"stats", b"END")
-                    if b" detail_uncounted " in line)
-
     for word in ("", " x", " ON"):
         model.add(f"stats detail{word}\r\n".encode(), b"CLIENT_ERROR usage: stats detail on|off|dump\r\n")
     # Before it is on, keys without a delimiter, and other commands: nothing
@@ -312,7 +313,15 @@ def prefixes(path: str) -> None:
               bytes(2_000_002), b"HD\r\nHD\r\nSERVER_ERROR object too large for cache\r\n")
     model.run()
     check({"a": "get 20 hit 10 set 11 del 3", "": "get 0 hit 0 set 1 del 0", "%0A%20%": "get 0 hit 0 set 1 del 0"})
-    model.add(b"stats detail off\r\nget a:1\r\nstats reset\r\n", b"OK\r\nEND\r\nRESET\r\n")
+    # What is found once is counted once, also if the one that finds it is told to make it anew
+    model.add(b"stats reset\r\nms a:1 1\r\nx\r\nmd a:1 I\r\nmg a:1 v\r\nmg a:1 v\r\nmg a:2\r\n",
+              b"RESET\r\nHD\r\nHD\r\nVA 1 X W\r\nx\r\nVA 1 Z X\r\nx\r\nEN\r\n")
+    model.run()
+    check({"a": "get 3 hit 2 set 1 del 1"})
+    for name, wanted in ((b"cmd_get", b"3"), (b"get_hits", b"2"), (b"get_misses", b"1")):
+        if (found := stat_of(model, name)) != wanted:
+            sys.exit(f"{name!r} is {found!r}, not {wanted!r}")
+    model.add(b"stats detail off\r\nget a:1\r\nstats reset\r\n", b"OK\r\nVALUE a:1 0 1\r\nx\r\nEND\r\nRESET\r\n")
     model.run()
     check({})
     # More than there is room for; after a reset there is
@@ -325,8 +334,8 @@ def prefixes(path: str) -> None:
         model.add(b"get %d-0:\r\n" % round_, b"END\r\n")
         model.run()
         check({f"{round_}-{number}": f"get {1 + (not number)} hit 0 set 0 del 0" for number in range(PREFIXES)})
-        if uncounted() != b"%d" % PREFIXES:
-            sys.exit(f"{uncounted()!r} commands are not counted")
+        if (uncounted := stat_of(model, b"detail_uncounted")) != b"%d" % PREFIXES:
+            sys.exit(f"{uncounted!r} commands are not counted")
         model.add(b"stats reset\r\n", b"RESET\r\n")
         model.run()
     # Workers that add the same prefixes at the same time: while they are forgotten, and then

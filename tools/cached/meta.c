@@ -229,7 +229,7 @@ static bool create(struct cached_connection *connection, const struct cached_met
 	return true;
 }
 
-/* mg that may change the item.  Return: false: there is none. */
+/* mg that may change the item; the caller counts it.  Return: false: there is none. */
 static bool get_and_change(struct cached_connection *connection, const struct cached_meta *meta)
 {
 	struct cached_worker *worker = connection->worker;
@@ -241,7 +241,6 @@ static bool get_and_change(struct cached_connection *connection, const struct ca
 		bool won = false;
 
 		if (!item_read(worker, meta->key, meta->key_length, &view)) {
-			worker->counters.get_misses++;
 			if (has(meta, 'N')) {
 				if (!create(connection, meta))
 					continue;
@@ -262,7 +261,6 @@ static bool get_and_change(struct cached_connection *connection, const struct ca
 			result = item_rewrite(worker, meta->key, meta->key_length, &view);
 		if (result == ITEM_EXISTS || result == ITEM_NOT_FOUND)
 			continue;
-		worker->counters.get_hits++;
 		if (result == ITEM_STORED)
 			send_item(connection, meta, &view, before.expires, won);
 		else
@@ -294,12 +292,14 @@ void meta_got(struct cached_connection *connection, const struct cached_meta *me
 
 static void meta_get(struct cached_connection *connection, const struct cached_meta *meta)
 {
+	struct cached_counters *counters = &connection->worker->counters;
 	bool found;
 
 	if (has(meta, 'N') || has(meta, 'T') || has(meta, 'R')) {
 		batch_settle(connection);
-		connection->worker->counters.cmd_get++;
+		counters->cmd_get++;
 		found = get_and_change(connection, meta);
+		found ? counters->get_hits++ : counters->get_misses++;
 		detail_count(connection->worker, meta->key, meta->key_length, found ? PREFIX_HIT : PREFIX_MISS);
 	} else {
 		batch_get(connection, BATCH_META_GET, meta->key, meta->key_length, meta);
