@@ -260,12 +260,14 @@ static void converse(const uint8_t *data, size_t size, uint8_t pieces, struct an
 	memset(&cached.upkeep, 0, sizeof(cached.upkeep));
 	cached.generation = cached.flush_at = 0;
 	cached.limit = 0;
+	cached.detail = false;
+	prefix_forget();
 	cached.crawler = (struct cached_crawler) { 0 };
 	cached.workers->now = item_now();
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets))
 		abort();
 	connection = connection_new(cached.workers, sockets[0]);
-	if (!connection)
+	if (!connection || !conns_add(sockets[0], connection))
 		abort();
 	while (size && !connection->dead && !connection->closing) {
 		size_t length = pieces ? 1 + (dice >> 8) % (pieces < size ? pieces : size) : size;
@@ -285,6 +287,7 @@ static void converse(const uint8_t *data, size_t size, uint8_t pieces, struct an
 		connection_receive(connection);
 		run(connection, answers);
 	}
+	conns_remove(sockets[0]);
 	connection_free(connection);
 	close(sockets[1]);
 }
@@ -313,7 +316,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 2)
 		return 0;
 	if (!cached.workers) {
-		cached.options = (struct cached_options) { .threads = 1, .item_max = 8192, .keep = true };
+		cached.options = (struct cached_options) { .threads = 1, .item_max = 8192, .keep = true, .delimiter = ':' };
 		cached.workers = calloc(1, sizeof(*cached.workers));
 		cached.workers->batch = batch_new();
 		cached.workers->large = malloc(2 * CACHED_OBJECT_MAX);

@@ -318,6 +318,8 @@ static void cached_seeds(void)
 		"set d 0 9 1\r\nx\r\nms YWIg 1 b\r\n1\r\nlru_crawler metadump all\r\nlru_crawler mgdump 1,2\r\nget d\r\n",
 		"lru_crawler tocrawl 5\r\nlru_crawler sleep 9\r\nlru_crawler crawl 1\r\nlru_crawler disable\r\n",
 		"cache_memlimit 64\r\nslabs automove 0\r\nslabs reassign 1 2\r\nlru mode flat\r\n",
+		"version\r\nstats conns\r\nget a\r\nset a 0 0 1\r\n",
+		"stats detail on\r\nset p:a 0 0 1\r\nx\r\nget p:a q:a\r\nmg cDpx b v T9\r\nmd p:a\r\nstats detail dump\r\n",
 	};
 	static const char *const passwords[] = {
 		"set x 0 0 3\r\nu p\r\n", "get x\r\nset x 0 0 15\r\nname a password\r\n", "set x 0 0 3\r\nu q\r\n",

@@ -2,7 +2,8 @@
 """A client of lsmemcached, for cached.sh and ../daemon/guest-cached.sh: cached.py SOCKET WHAT ITEMS SEED [FILE].
 
 WHAT is mix: pipelines of random commands on several connections, each with its own keys; every answer has to be that
-of a model, which has a dictionary. fill: sets all items; check: they are there; flushed: none is. load: sets items
+of a model, which has a dictionary. detail: the same, of a server with -D -, whose counters by prefix have to be those
+of the model, too. fill: sets all items; check: they are there; flushed: none is. load: sets items
 over and over until the server is gone, and writes to FILE what was acknowledged; verify: that is there, or what was
 set after it. crowd: a hundred connections at once, with keys of their own, and counters that all of them add to.
 """
@@ -42,6 +43,7 @@ class Model:
     name: str
     dice: random.Random
     items: dict[bytes, Item] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("get", "hit", "set", "del"), 0))
     request: bytes = b""
     answer: bytes = b""
 
@@ -63,7 +65,13 @@ class Model:
         self.request += request
         self.answer += answer
 
+    def seen(self, key: bytes) -> None:
+        """A get of the key is counted."""
+        self.counts["get"] += 1
+        self.counts["hit"] += key in self.items
+
     def store(self, verb: str) -> None:
+        self.counts["set"] += 1
         key, value, flags = self.key(), self.value(), self.dice.randrange(1 << 32)
         old = self.items.get(key)
         quiet = b" noreply" if self.dice.random() < 0.2 else b""
@@ -82,12 +90,15 @@ class Model:
     def get(self, most: int = 90) -> None:
         keys = [self.key() for _ in range(self.dice.randint(1, most))]
         self.request += b"get %s\r\n" % b" ".join(keys)
+        for key in keys:
+            self.seen(key)
         found = [(key, item) for key in keys if (item := self.items.get(key))]
         self.answer += b"".join(b"VALUE %s %d %d\r\n%s\r\n" % (key, item.flags, len(item.value), item.value)
                                 for key, item in found) + b"END\r\n"
 
     def delete(self) -> None:
         key = self.key()
+        self.counts["del"] += 1
         self.add(b"delete %s\r\n" % key, b"DELETED\r\n" if self.items.pop(key, None) else b"NOT_FOUND\r\n")
 
     def touch(self) -> None:
@@ -97,6 +108,7 @@ class Model:
     def count(self) -> None:
         key, start, step = self.key(), self.dice.randrange(1 << 64), self.dice.randrange(1 << 64)
         self.add(b"set %s 1 0 %d\r\n%d\r\n" % (key, len(b"%d" % start), start), b"STORED\r\n")
+        self.counts["set"] += 1
         if self.dice.random() < 0.5:
             total = (start + step) % (1 << 64)
             self.add(b"incr %s %d\r\n" % (key, step), b"%d\r\n" % total)
@@ -108,9 +120,12 @@ class Model:
     def meta(self) -> None:
         key, value = self.key(), self.value()
         if self.dice.random() < 0.5:
+            self.counts["set"] += 1
             self.add(b"ms %s %d F7 O1 k\r\n%s\r\n" % (key, len(value), value), b"HD O1 k%s\r\n" % key)
             self.items[key] = Item(value, 7)
-        elif item := self.items.get(key):
+            return
+        self.seen(key)
+        if item := self.items.get(key):
             self.add(b"mg %s s f v q k\r\n" % key, b"VA %d s%d f%d k%s\r\n%s\r\n" % (
                 len(item.value), len(item.value), item.flags, key, item.value))
         else:
@@ -120,6 +135,8 @@ class Model:
         """Asks for the version first, in a pipeline of its own."""
         key = self.key()
         self.run()
+        self.seen(key)
+        self.counts["set"] += 3 if key in self.items else 1
         self.socket.sendall(b"gets %s\r\n" % key)
         item = self.items.get(key)
         if item is None:
@@ -180,7 +197,7 @@ def connect(path: str) -> socket.socket:
     return connection
 
 
-def mix(path: str, commands: int, seed: int) -> None:
+def mix(path: str, commands: int, seed: int) -> list[Model]:
     models = [Model(path, f"c{number}", random.Random(f"{seed} {number}")) for number in range(CONNECTIONS)]
     done = 0
     # Lines that are longer than a buffer, and answers for which the server has to wait
@@ -197,6 +214,20 @@ def mix(path: str, commands: int, seed: int) -> None:
             model.send()
         for model in models:
             model.receive()
+    return models
+
+
+def detail(path: str, commands: int, seed: int) -> None:
+    models = mix(path, commands, seed)
+    asks = models[-1]
+    asks.socket.sendall(b"stats detail dump\r\n")
+    found = {}
+    while (line := asks.replies.readline().decode()).startswith("PREFIX "):
+        _, name, *numbers = line.split()
+        found[name] = dict(zip(numbers[::2], map(int, numbers[1::2])))
+    wanted = {model.name: model.counts for model in models}
+    if line != "END\r\n" or found != wanted:
+        sys.exit(f"{line!r}: {found}, not {wanted}")
 
 
 def lines(path: str, items: int, seed: int, what: str) -> None:
@@ -314,6 +345,8 @@ def main() -> None:
     path, what, items, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     if what == "mix":
         mix(path, items, seed)
+    elif what == "detail":
+        detail(path, items, seed)
     elif what == "load":
         load(path, items, seed, sys.argv[5])
     elif what == "verify":

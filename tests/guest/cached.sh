@@ -59,6 +59,15 @@ store_create --size 128M
 ok 'a cache starts' server_start
 ok 'the crawler, the limit of memory, what is refused' operate limits 0 0
 server_end TERM
+ok 'a cache that obeys debugtime starts' server_start --debug-time
+ok 'all connections are listed, while others come and go' operate conns $((2 * scale)) 0
+server_end TERM
+ok 'a cache that counts by prefix starts' server_start -D -
+ok 'its counters are those of the model' model detail $((50 * scale)) "$seed"
+server_end TERM
+ok 'a cache starts' server_start
+ok 'stats detail: what is counted, what has no room' operate prefixes 0 0
+server_end TERM
 ok 'a cache starts' server_start --memory 60
 big=$(head -c 500000 /dev/zero | tr '\0' x)
 fill_store()
@@ -89,6 +98,19 @@ is 'no item was evicted' "$(stat_of evictions)" 0
 ok 'the first item is there' grep -q VALUE <<<"$(client 'get big0')"
 server_end TERM
 
+# talk PORT LINE: sends it to 127.0.0.1, and prints the answers
+talk()
+{
+	exec 3<>"/dev/tcp/127.0.0.1/$1"
+	printf '%s\r\nquit\r\n' "$2" >&3
+	timeout 60 tr -d '\r' <&3
+	exec 3<&-
+}
+ok 'the server listens on TCP' listen_start 11312 --table 3
+addresses=$(talk 11312 'stats conns' | grep -c 'addr tcp:127\.0\.0\.1:[1-9][0-9]*$')
+is 'stats conns has addresses of TCP' "$addresses" 3
+server_end TERM
+
 # A volatile store
 refuses()
 {
@@ -96,6 +118,7 @@ refuses()
 }
 wanted='lsmemctl create --durable' ok 'durable, on a volatile store' refuses --durable
 wanted='give a size' ok 'items that are too large' refuses -I 2m
+wanted='give one character' ok 'a delimiter of two' refuses -D ab
 wanted='there is no UDP' ok 'UDP' refuses -U 1
 wanted='lsmemctl create' ok 'no store' refuses --store /dev/lsmem-none
 store_destroy
@@ -124,7 +147,7 @@ for file in "$memcached"/t/*.t; do
 	[ -n "$mark" ] || ok "cached/tests names $name.t" false
 	[ "$mark" = + ] || continue
 	case $scale-$name in
-	100-* | *-metaget | *-cas | *-incrdecr | *-noreply) ok "$name.t" memcached_test "$name" ;;
+	100-* | *-metaget | *-cas | *-incrdecr | *-noreply | *-stats-detail) ok "$name.t" memcached_test "$name" ;;
 	esac
 done
 tap_end

@@ -2,7 +2,8 @@
 """Commands of who operates lsmemcached, for cached.sh: cached_operate.py SOCKET WHAT ITEMS SEED.
 
 WHAT is dump: all items, while other clients set, add and remove some, and one does not read its dump. limits: the
-crawler, the limit of memory and what is refused; a cache whose store has 128 MiB.
+crawler, the limit of memory and what is refused; a cache whose store has 128 MiB. conns: stats conns, of a server that
+obeys debugtime; ITEMS connections, while others come and go. prefixes: stats detail.
 """
 
 import base64
@@ -11,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from typing import BinaryIO
+from typing import BinaryIO, Callable
 from urllib.parse import unquote_to_bytes
 
 sys.dont_write_bytecode = True
@@ -20,6 +21,7 @@ from cached import PIPELINE, WAIT, Model, connect  # noqa: E402  # pylint: disab
 LIMIT_MIB = 64
 BIG = 1_000_000
 EXPIRED = 1000
+PREFIXES = 1024
 REFUSED = "MEMLIMIT_ADJUST_FAILED"
 BAD_CLASS = "BADCLASS invalid class id"
 BAD_FORMAT = "CLIENT_ERROR bad command line format"
@@ -55,6 +57,11 @@ def ask(connection: socket.socket, replies: BinaryIO, request: bytes, last: byte
             sys.exit(f"{request!r}: {line!r}")
         lines.append(line)
     return lines
+
+
+def stat_of(model: Model, name: bytes, what: bytes = b"stats") -> bytes:
+    """The value of a line of stats."""
+    return {line.split()[1]: line.split()[2] for line in ask(model.socket, model.replies, what, b"END")}[name]
 
 
 def churn(path: str, seed: int, keys: list[bytes], stop: threading.Event) -> None:
@@ -141,7 +148,7 @@ def limits(path: str) -> None:
     until = time.monotonic() + WAIT
 
     def stat(name: bytes, what: bytes = b"stats") -> bytes:
-        return {line.split()[1]: line.split()[2] for line in ask(model.socket, model.replies, what, b"END")}[name]
+        return stat_of(model, name, what)
 
     def wait_crawl() -> None:
         while stat(b"lru_crawler_running") != b"0":
@@ -186,10 +193,176 @@ def limits(path: str) -> None:
         time.sleep(0.01)
 
 
+def list_conns(model: Model) -> list[dict[str, str]]:
+    """What stats conns says of each descriptor, which have to be in order."""
+    conns: dict[int, dict[str, str]] = {}
+    for line in ask(model.socket, model.replies, b"stats conns", b"END"):
+        _, name, value = line.decode().rstrip("\r\n").split(" ", 2)
+        number, what = name.split(":")
+        if what in conns.setdefault(int(number), {}):
+            sys.exit(f"stats conns has {name} twice")
+        conns[int(number)][what] = value
+    if list(conns) != sorted(conns):
+        sys.exit(f"stats conns is in no order: {list(conns)}")
+    return list(conns.values())
+
+
+def come_and_go(path: str, stop: threading.Event, came: list[int]) -> None:
+    """Connections that the server closes."""
+    while not stop.is_set():
+        batch = [connect(path) for _ in range(20)]
+        for connection in batch:
+            connection.sendall(b"quit\r\n")
+        for connection in batch:
+            came.append(len(connection.recv(1)))
+            connection.close()
+
+
+def check_states(path: str, model: Model) -> list[socket.socket]:
+    """One connection in each state, each of which is there in the end."""
+    model.add(b"set large 0 0 %d\r\n%s\r\n" % (BIG, bytes(BIG)), b"STORED\r\n")
+    model.run()
+    kept = []
+    for state, request in (("conn_read", b"get"), ("conn_nread", b"set a 0 0 6\r\n"),
+                           ("conn_swallow", b"set a 0 0 2000000\r\n"), ("conn_mwrite", b"get large\r\n" * 8),
+                           ("conn_closing", b"get large\r\n" * 2 + b"quit\r\n")):
+        before = sum(conn["state"] == state for conn in list_conns(model))
+        kept.append(connect(path))
+        kept[-1].sendall(request)
+        wait_until(lambda wanted=before + 1, name=state: sum(
+            conn["state"] == name for conn in list_conns(model)) == wanted, f"no connection is in {state}")
+    return kept
+
+
+def wait_until(true: Callable[[], bool], wrong: str) -> None:
+    until = time.monotonic() + WAIT
+    while not true():
+        if time.monotonic() > until:
+            sys.exit(wrong)
+        time.sleep(0.01)
+
+
+def conns(path: str, number: int) -> None:
+    model, stop = Model(path, "conns", random.Random(0)), threading.Event()
+    came: list[int] = []
+    kept = check_states(path, model)
+    for listed in list_conns(model):
+        listens = listed["state"] == "conn_listening"
+        if (listed["addr"] != (f"unix:{path}" if listens else "?:<AF 0>") or
+                listed.get("listen_addr") != (None if listens else f"unix:{path}")):
+            sys.exit(f"{listed}: another address")
+    listed = list_conns(model)
+    if [sum(one["state"] == state for one in listed) for state in ("conn_listening", "conn_parse_cmd")] != [1, 1]:
+        sys.exit(f"one listens, one asks: {listed}")
+    # The clock of all threads but that of the others
+    model.add(b"debugtime 1000\r\n", b"OK\r\n")
+    model.run()
+    wait_until(lambda: sum(int(one["secs_since_last_cmd"]) >= 1000 for one in list_conns(model)) == len(kept) + 1,
+               "connections that do nothing are not idle")
+    if any(one["state"] == "conn_parse_cmd" and int(one["secs_since_last_cmd"]) > 100 for one in list_conns(model)):
+        sys.exit("the connection that asks is idle")
+    wanted = number + sum(one["state"] == "conn_nread" for one in list_conns(model))
+    for _ in range(number):
+        kept.append(connect(path))
+        kept[-1].sendall(b"set a 0 0 6\r\n")
+    wait_until(lambda: sum(one["state"] == "conn_nread" for one in list_conns(model)) == wanted,
+               "connections are missing")
+    others = [threading.Thread(target=come_and_go, args=(path, stop, came)) for _ in range(2)]
+    for thread in others:
+        thread.start()
+    try:
+        for _ in range(20):
+            if (found := sum(one["state"] == "conn_nread" for one in list_conns(model))) != wanted:
+                sys.exit(f"{found} connections that send data, {wanted} wanted")
+    finally:
+        stop.set()
+        for thread in others:
+            thread.join()
+    if len(came) < 100 or any(came):
+        sys.exit(f"{len(came)} connections came and went")
+
+
+def prefixes(path: str) -> None:
+    model = Model(path, "prefixes", random.Random(0))
+    others = [Model(path, f"other{number}", random.Random(0)) for number in range(8)]
+
+    def check(wanted: dict[str, str]) -> None:
+        lines = ask(model.socket, model.replies, b"stats detail dump", b"END")
+        found = dict(line.decode("latin-1")[7:-2].split(" ", 1) for line in lines)
+        if len(found) != len(lines) or found != wanted:
+            sys.exit(f"{len(lines)} lines, {found}, not {wanted}")
+
+    for word in ("", " x", " ON"):
+        model.add(f"stats detail{word}\r\n".encode(), b"CLIENT_ERROR usage: stats detail on|off|dump\r\n")
+    # Before it is on, keys without a delimiter, and other commands: nothing
+    model.add(b"get a:1\r\nstats detail on\r\nget a b\r\nincr a:1 1\r\ntouch a:1 9\r\n",
+              b"END\r\nOK\r\nEND\r\nNOT_FOUND\r\nNOT_FOUND\r\n")
+    model.run()
+    check({})
+    # Each kind of command, by all workers
+    for other in others:
+        other.add(b"set a:1 0 0 1\r\nx\r\ngats 9 a:1 a:2\r\nquit\r\n", b"STORED\r\nVALUE a:1 0 1 ")
+        other.send()
+        other.receive()
+        other.replies.read()
+    model.add(b"mg a:1 T9 v\r\nmg a:1\r\nmg a:2\r\nmg a:2 T9\r\nmd a:1:2\r\nmd a:1\r\ndelete a:1 noreply\r\n",
+              b"VA 1\r\nx\r\nHD\r\nEN\r\nEN\r\nNF\r\nHD\r\n")
+    model.add(b"add a: 0 0 1\r\n123\r\nset a:1 0 0 2000000\r\n" + bytes(2_000_002),
+              b"CLIENT_ERROR bad data chunk\r\nERROR\r\nSERVER_ERROR object too large for cache\r\n")
+    model.add(b"ms :1 1\r\nx\r\nms %s 1 b ME\r\nx\r\nms a:1 2000000\r\n" % base64.b64encode(b"\n %:") +
+              bytes(2_000_002), b"HD\r\nHD\r\nSERVER_ERROR object too large for cache\r\n")
+    model.run()
+    check({"a": "get 20 hit 10 set 11 del 3", "": "get 0 hit 0 set 1 del 0", "%0A%20%": "get 0 hit 0 set 1 del 0"})
+    # What is found once is counted once, also if the one that finds it is told to make it anew
+    model.add(b"stats reset\r\nms a:1 1\r\nx\r\nmd a:1 I\r\nmg a:1 v\r\nmg a:1 v\r\nmg a:2\r\n",
+              b"RESET\r\nHD\r\nHD\r\nVA 1 X W\r\nx\r\nVA 1 Z X\r\nx\r\nEN\r\n")
+    model.run()
+    check({"a": "get 3 hit 2 set 1 del 1"})
+    for name, wanted in ((b"cmd_get", b"3"), (b"get_hits", b"2"), (b"get_misses", b"1")):
+        if (found := stat_of(model, name)) != wanted:
+            sys.exit(f"{name!r} is {found!r}, not {wanted!r}")
+    model.add(b"stats detail off\r\nget a:1\r\nstats reset\r\n", b"OK\r\nVALUE a:1 0 1\r\nx\r\nEND\r\nRESET\r\n")
+    model.run()
+    check({})
+    # More than there is room for; after a reset there is
+    for round_ in range(2):
+        model.add(b"stats detail on\r\n", b"OK\r\n")
+        for number in range(2 * PREFIXES):
+            model.add(b"get %d-%d:\r\n" % (round_, number), b"END\r\n")
+            if number % PIPELINE == 0:
+                model.run()
+        model.add(b"get %d-0:\r\n" % round_, b"END\r\n")
+        model.run()
+        check({f"{round_}-{number}": f"get {1 + (not number)} hit 0 set 0 del 0" for number in range(PREFIXES)})
+        if (uncounted := stat_of(model, b"detail_uncounted")) != b"%d" % PREFIXES:
+            sys.exit(f"{uncounted!r} commands are not counted")
+        model.add(b"stats reset\r\n", b"RESET\r\n")
+        model.run()
+    # Workers that add the same prefixes at the same time: while they are forgotten, and then
+    others = [Model(path, f"other{number}", random.Random(0)) for number in range(8)]
+    for resets in (20, 0):
+        for other in others:
+            for number in range(200):
+                other.add(b"get %d:1\r\n" % number, b"END\r\n")
+            other.send()
+        model.add(b"stats reset\r\n" * resets, b"RESET\r\n" * resets)
+        model.run()
+        for other in others:
+            other.receive()
+        if resets:
+            model.add(b"stats reset\r\n", b"RESET\r\n")
+            model.run()
+    check({f"{number}": f"get {len(others)} hit 0 set 0 del 0" for number in range(200)})
+
+
 def main() -> None:
     path, what, items, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     if what == "dump":
         dump(path, items, seed)
+    elif what == "conns":
+        conns(path, items)
+    elif what == "prefixes":
+        prefixes(path)
     else:
         limits(path)
 

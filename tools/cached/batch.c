@@ -195,6 +195,7 @@ static void got(struct cached_worker *worker, struct entry *entry, struct lsm_ge
 		found = item_read(worker, get->key, get->key_length, &view);
 	if (worker->failed)
 		return;
+	detail_count(worker, get->key, get->key_length, found ? PREFIX_HIT : PREFIX_MISS);
 	if (found)
 		worker->counters.get_hits++;
 	else

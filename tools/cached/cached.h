@@ -7,9 +7,11 @@
  *	number.c	numbers and keys in the text of commands
  *	access.c	which items were read, and when
  *	item.c		items in the table: layout, expiry, changes, room
+ *	prefix.c	commands by prefix of their keys, and the answers to stats detail
  *	batch.c		gets and sets of all connections of a worker, in few calls of the library
  *	tls.c		encryption of connections
  *	connection.c	buffers of a connection, reading and writing
+ *	conns.c		which descriptors are connections, and the answer to stats conns
  *	stats.c		counters, and the answers to stats
  *	operate.c	dumps of all items, the crawler, the limit of memory
  *	text.c		classic commands
@@ -80,6 +82,7 @@
  * @auth_cmds: users and passwords that were given
  * @auth_errors: of @auth_cmds, wrong
  * @ssl_handshake_errors: connections that never spoke TLS as they must
+ * @detail_uncounted: commands that stats detail would have, but for the number of prefixes
  */
 struct cached_counters {
 	uint64_t cmd_get;
@@ -121,6 +124,7 @@ struct cached_counters {
 	uint64_t auth_cmds;
 	uint64_t auth_errors;
 	uint64_t ssl_handshake_errors;
+	uint64_t detail_uncounted;
 };
 
 /**
@@ -145,6 +149,8 @@ struct cached_counters {
  * @ssl_chain_cert: file of the server's certificate and those that lead to its root
  * @ssl_key: file of its key; NULL: it is in @ssl_chain_cert
  * @ssl_ca_cert: file of certificates, by one of which those of clients must be signed; NULL: clients need none
+ * @delimiter: byte that ends the prefix of a key
+ * @detail: count by prefix from the start on
  * @verbose: level of messages
  * @no_flush: flush_all is refused
  * @shutdown: the command shutdown is obeyed
@@ -171,6 +177,8 @@ struct cached_options {
 	const char *ssl_chain_cert;
 	const char *ssl_key;
 	const char *ssl_ca_cert;
+	char delimiter;
+	bool detail;
 	unsigned int verbose;
 	bool no_flush;
 	bool shutdown;
@@ -205,6 +213,7 @@ struct cached_crawler {
  * @clock_offset: seconds by which debugtime moved the clock
  * @limit: bytes of live data that cache_memlimit allows, 0: options.memory says
  * @crawler: of upkeep.c
+ * @detail: commands are counted by prefix
  * @started: second at which the server started
  * @open: connections
  * @stop: the server ends
@@ -222,6 +231,7 @@ struct cached {
 	int64_t clock_offset;
 	uint64_t limit;
 	struct cached_crawler crawler;
+	bool detail;
 	uint32_t started;
 	unsigned int open;
 	bool stop;
@@ -431,6 +441,15 @@ enum cached_dump {
 	DUMP_NONE,
 	DUMP_META,		/* lines of key=... */
 	DUMP_META_GET,		/* commands mg */
+	DUMP_CONNECTIONS,	/* stats conns */
+};
+
+enum cached_state {
+	STATE_READ,		/* for a command */
+	STATE_DATA,		/* for the rest of one */
+	STATE_SWALLOW,		/* for bytes to be thrown away */
+	STATE_WRITE,		/* for room in the socket */
+	STATE_CLOSING,
 };
 
 /**
@@ -452,7 +471,7 @@ enum cached_dump {
  * @swallow: bytes to be thrown away before the next command
  * @keys: BATCH_GET, BATCH_GETS: more keys of such a command are to come; BATCH_TEXT: none
  * @dump: what is made before the next command
- * @dump_cursor: where it is in the table
+ * @dump_cursor: where it is in the table; DUMP_CONNECTIONS: the next descriptor
  * @out: bytes to be sent
  * @out_size: bytes of room at @out
  * @out_begin: of the bytes that are not sent yet
@@ -464,7 +483,10 @@ enum cached_dump {
  * @closing: to be closed when everything has been sent
  * @dead: to be closed at once
  * @changed: in this pass it has changed items
+ * @state: what it waits for, between passes
  * @since: second of the worker's clock from which its time counts: that of its last command, or of its begin
+ *
+ * The worker alone uses it; other threads, in conns.c, read @state and @since.
  */
 struct cached_connection {
 	struct cached_worker *worker;
@@ -496,6 +518,7 @@ struct cached_connection {
 	bool closing;
 	bool dead;
 	bool changed;
+	enum cached_state state;
 	int64_t since;
 };
 
@@ -510,6 +533,32 @@ void connection_send(struct cached_connection *connection);
 char *connection_room(struct cached_connection *connection, size_t bytes);
 void connection_add(struct cached_connection *connection, const void *data, size_t length);
 void connection_say(struct cached_connection *connection, const char *line);
+
+/* conns.c */
+bool conns_add(int fd, struct cached_connection *connection);
+void conns_remove(int fd);
+void conns_note(struct cached_connection *connection);
+void conns_list(struct cached_connection *asks);
+
+/* prefix.c */
+
+enum prefix_what {
+	PREFIX_MISS,
+	PREFIX_HIT,
+	PREFIX_SET,
+	PREFIX_DELETE,
+};
+
+void prefix_count(struct cached_worker *worker, const char *key, size_t key_length, enum prefix_what what);
+void prefix_forget(void);
+void prefix_command(struct cached_connection *connection, const struct cached_token *what);
+
+/* Counts a command, if commands are counted */
+static inline void detail_count(struct cached_worker *worker, const char *key, size_t key_length, enum prefix_what what)
+{
+	if (__builtin_expect(__atomic_load_n(&cached.detail, __ATOMIC_RELAXED), false))
+		prefix_count(worker, key, key_length, what);
+}
 
 /* meta.c, but needed by the batch */
 
@@ -611,6 +660,8 @@ bool command_run(struct cached_connection *connection);
  * @active: connections with something to do in this pass
  * @greeting: connections that have not done with TLS or the password, the oldest first
  * @served: the others, the one whose last command is the oldest first
+ * @prefix_lock: protects @prefix_counts
+ * @prefix_counts: of prefix.c; NULL: none yet
  * @lock: protects @handed
  * @handed: new connections, from the thread that accepts
  * @thread: id
@@ -631,6 +682,8 @@ struct cached_worker {
 	struct cached_connection *active;
 	struct cached_queue greeting;
 	struct cached_queue served;
+	pthread_mutex_t prefix_lock;
+	struct prefix_counts *prefix_counts;
 	pthread_mutex_t lock;
 	struct cached_connection *handed;
 	pthread_t thread;

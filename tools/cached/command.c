@@ -126,6 +126,19 @@ static bool run_one(struct cached_connection *connection)
 	return true;
 }
 
+static void dump(struct cached_connection *connection)
+{
+	struct cached_worker *worker = connection->worker;
+
+	if (connection->dump == DUMP_CONNECTIONS) {
+		conns_list(connection);
+		return;
+	}
+	operate_dump(connection);
+	connection->dead |= worker->failed;
+	worker->failed = false;
+}
+
 static bool can_go_on(const struct cached_connection *connection)
 {
 	size_t length = connection->in_end - connection->in_begin;
@@ -157,9 +170,7 @@ bool command_run(struct cached_connection *connection)
 		if (connection->out_end - connection->out_begin > CONNECTION_OUT_MAX)
 			return true;
 		if (connection->dump) {
-			operate_dump(connection);
-			connection->dead |= worker->failed;
-			worker->failed = false;
+			dump(connection);
 			return true;
 		}
 		worker->changed = false;

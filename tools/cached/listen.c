@@ -29,6 +29,11 @@ static int keep_socket(int fd, const char *where)
 		close(fd);
 		return -1;
 	}
+	if (!conns_add(fd, NULL)) {
+		fprintf(stderr, "lsmemcached: %s: no memory\n", where);
+		close(fd);
+		return -1;
+	}
 	sockets[nr_sockets++] = fd;
 	return 0;
 }
@@ -133,8 +138,10 @@ int listen_open(void)
  */
 void listen_close(void)
 {
-	while (nr_sockets)
-		close(sockets[--nr_sockets]);
+	while (nr_sockets) {
+		conns_remove(sockets[--nr_sockets]);
+		close(sockets[nr_sockets]);
+	}
 	if (cached.options.path)
 		unlink(cached.options.path);
 }

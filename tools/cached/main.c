@@ -155,6 +155,7 @@ int main(int argc, char **argv)
 		return ret < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	block_signals();
 	cached.started = item_now();
+	cached.detail = cached.options.detail;
 	if (auth_load() || tls_load() || raise_limit() || store_open() || listen_open() || write_pidfile())
 		return EXIT_FAILURE;
 	ret = start();

@@ -229,8 +229,8 @@ static bool create(struct cached_connection *connection, const struct cached_met
 	return true;
 }
 
-/* mg that may change the item */
-static void get_and_change(struct cached_connection *connection, const struct cached_meta *meta)
+/* mg that may change the item; the caller counts it.  Return: false: there is none. */
+static bool get_and_change(struct cached_connection *connection, const struct cached_meta *meta)
 {
 	struct cached_worker *worker = connection->worker;
 	struct cached_view view;
@@ -241,14 +241,13 @@ static void get_and_change(struct cached_connection *connection, const struct ca
 		bool won = false;
 
 		if (!item_read(worker, meta->key, meta->key_length, &view)) {
-			worker->counters.get_misses++;
 			if (has(meta, 'N')) {
 				if (!create(connection, meta))
 					continue;
 			} else if (!has(meta, 'q')) {
 				connection_say(connection, "EN");
 			}
-			return;
+			return false;
 		}
 		before = *header;
 		if (has(meta, 'T'))
@@ -262,12 +261,11 @@ static void get_and_change(struct cached_connection *connection, const struct ca
 			result = item_rewrite(worker, meta->key, meta->key_length, &view);
 		if (result == ITEM_EXISTS || result == ITEM_NOT_FOUND)
 			continue;
-		worker->counters.get_hits++;
 		if (result == ITEM_STORED)
 			send_item(connection, meta, &view, before.expires, won);
 		else
 			connection_say(connection, text_stored(result));
-		return;
+		return true;
 	}
 }
 
@@ -294,10 +292,15 @@ void meta_got(struct cached_connection *connection, const struct cached_meta *me
 
 static void meta_get(struct cached_connection *connection, const struct cached_meta *meta)
 {
+	struct cached_counters *counters = &connection->worker->counters;
+	bool found;
+
 	if (has(meta, 'N') || has(meta, 'T') || has(meta, 'R')) {
 		batch_settle(connection);
-		connection->worker->counters.cmd_get++;
-		get_and_change(connection, meta);
+		counters->cmd_get++;
+		found = get_and_change(connection, meta);
+		found ? counters->get_hits++ : counters->get_misses++;
+		detail_count(connection->worker, meta->key, meta->key_length, found ? PREFIX_HIT : PREFIX_MISS);
 	} else {
 		batch_get(connection, BATCH_META_GET, meta->key, meta->key_length, meta);
 	}
@@ -375,6 +378,7 @@ static enum text_result meta_set(struct cached_connection *connection, struct ca
 		batch_settle(connection);
 		error = text_stored(ITEM_TOO_LARGE);
 		worker->counters.store_too_large++;
+		detail_count(worker, change.key, change.key_length, PREFIX_SET);
 		item_remove(worker, change.key, change.key_length);
 	}
 	if (error) {
@@ -385,6 +389,7 @@ static enum text_result meta_set(struct cached_connection *connection, struct ca
 	if (!text_data(connection, after, left, change.length, used, &sound))
 		return TEXT_MORE;
 	worker->counters.cmd_meta++;
+	detail_count(worker, change.key, change.key_length, PREFIX_SET);
 	if (!sound) {
 		batch_say(connection, "CLIENT_ERROR bad data chunk");
 		return TEXT_DONE;
@@ -425,6 +430,7 @@ static void meta_delete(struct cached_connection *connection, struct cached_meta
 	enum cached_result result;
 	struct cached_view view;
 
+	detail_count(worker, meta->key, meta->key_length, PREFIX_DELETE);
 	if (has(meta, 'I')) {
 		result = invalidate(worker, meta);
 	} else if (has(meta, 'C')) {

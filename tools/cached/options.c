@@ -33,6 +33,7 @@ static const struct option longs[] = {
 	{ "ssl-chain-cert", required_argument, NULL, OPTION_SSL_CHAIN_CERT },
 	{ "ssl-key", required_argument, NULL, OPTION_SSL_KEY },
 	{ "ssl-ca-cert", required_argument, NULL, OPTION_SSL_CA_CERT },
+	{ "prefix-delimiter", required_argument, NULL, 'D' },
 	{ "disable-flush-all", no_argument, NULL, 'F' },
 	{ "enable-shutdown", no_argument, NULL, 'A' },
 	{ "pidfile", required_argument, NULL, 'P' },
@@ -67,6 +68,7 @@ static const char help[] =
 	"      --ssl-chain-cert FILE the server's certificate, and those that lead to its root\n"
 	"      --ssl-key FILE       its key (in the same file)\n"
 	"      --ssl-ca-cert FILE   clients need a certificate that one of these has signed\n"
+	"  -D, --prefix-delimiter C count commands by the part of their keys before C (stats detail)\n"
 	"  -F, --disable-flush-all  refuse flush_all\n"
 	"  -A, --enable-shutdown    obey shutdown\n"
 	"  -P, --pidfile FILE       write the process id to FILE\n"
@@ -166,6 +168,10 @@ static int parse_one(int option, const char *value, struct cached_options *optio
 	case OPTION_SSL_CA_CERT:
 		options->ssl_ca_cert = value;
 		return 0;
+	case 'D':
+		options->delimiter = *value;
+		options->detail = true;
+		return strlen(value) == 1 ? 0 : wrong("-D", value, "one character");
 	case 'F':
 		options->no_flush = true;
 		return 0;
@@ -205,9 +211,9 @@ int cached_options_parse(int argc, char **argv, struct cached_options *options)
 
 	*options = (struct cached_options) {
 		.table = 1, .access = 0700, .port = 11211, .threads = 4, .connections = 1024, .backlog = 1024,
-		.item_max = CACHED_OBJECT_MAX, .memory = 95,
+		.item_max = CACHED_OBJECT_MAX, .memory = 95, .delimiter = ':',
 	};
-	while (!ret && (option = getopt_long(argc, argv, "p:U:l:s:a:t:c:b:I:Y:ZFAP:vhV", longs, NULL)) >= 0)
+	while (!ret && (option = getopt_long(argc, argv, "p:U:l:s:a:t:c:b:I:Y:ZD:FAP:vhV", longs, NULL)) >= 0)
 		ret = parse_one(option, optarg, options);
 	if (!ret && optind < argc) {
 		fprintf(stderr, "lsmemcached: %s: no arguments are expected, see --help\n", argv[optind]);

@@ -21,7 +21,7 @@ static const char *const names[] = {
 	"touch_misses", "store_too_large", "store_no_memory", "store_failures", "total_items", "bytes_read",
 	"bytes_written", "evictions", "reclaimed", "crawler_reclaimed", "crawler_items_checked",
 	"batches", "durable_waits", "durable_failures", "total_connections", "rejected_connections",
-	"idle_kicks", "auth_cmds", "auth_errors", "ssl_handshake_errors",
+	"idle_kicks", "auth_cmds", "auth_errors", "ssl_handshake_errors", "detail_uncounted",
 };
 
 #define COUNTERS	(sizeof(names) / sizeof(*names))
@@ -130,6 +130,8 @@ static void stat_settings(struct cached_connection *connection)
 	stat_line(connection, "umask", "%o", options->access);
 	stat_line(connection, "cas_enabled", "yes");
 	stat_number(connection, "tcp_backlog", options->backlog);
+	stat_line(connection, "stat_key_prefix", "%c", options->delimiter);
+	stat_line(connection, "detail_enabled", "%s", __atomic_load_n(&cached.detail, __ATOMIC_RELAXED) ? "yes" : "no");
 	stat_line(connection, "binding_protocol", "ascii");
 	stat_line(connection, "auth_enabled_sasl", "no");
 	stat_line(connection, "auth_enabled_ascii", "%s", options->auth_file ? options->auth_file : "no");
@@ -179,6 +181,7 @@ static void reset(struct cached_connection *connection)
 	pthread_mutex_lock(&lock);
 	sum(&base);
 	pthread_mutex_unlock(&lock);
+	prefix_forget();
 	connection_say(connection, "RESET");
 }
 
@@ -222,6 +225,9 @@ void stats_command(struct cached_connection *connection, const struct cached_tok
 	} else if (token_is(&tokens[1], "reset")) {
 		reset(connection);
 		return;
+	} else if (token_is(&tokens[1], "detail")) {
+		prefix_command(connection, nr > 2 ? &tokens[2] : NULL);
+		return;
 	} else if (token_is(&tokens[1], "settings")) {
 		stat_settings(connection);
 	} else if (token_is(&tokens[1], "items")) {
@@ -238,7 +244,11 @@ void stats_command(struct cached_connection *connection, const struct cached_tok
 		/* Clients ask for one class after the other */
 		if (class == 1)
 			dump(connection, most);
-	} else if (!token_is(&tokens[1], "conns") && !token_is(&tokens[1], "extstore")) {
+	} else if (token_is(&tokens[1], "conns")) {
+		connection->dump = DUMP_CONNECTIONS;
+		connection->dump_cursor = 0;
+		return;
+	} else if (!token_is(&tokens[1], "extstore")) {
 		connection_say(connection, "ERROR");
 		return;
 	}

@@ -145,6 +145,7 @@ static enum text_result store(struct command *command, enum cached_mode mode)
 		batch_settle(connection);
 		connection->swallow = change.length + 2;
 		connection->worker->counters.store_too_large++;
+		detail_count(connection->worker, change.key, change.key_length, PREFIX_SET);
 		/* The client takes the old data for replaced */
 		if (mode == ITEM_SET)
 			item_remove(connection->worker, change.key, change.key_length);
@@ -152,6 +153,7 @@ static enum text_result store(struct command *command, enum cached_mode mode)
 	}
 	if (!text_data(connection, command->after, command->left, change.length, command->used, &sound))
 		return TEXT_MORE;
+	detail_count(connection->worker, change.key, change.key_length, PREFIX_SET);
 	if (!sound) {
 		batch_settle(connection);
 		return answer(command, "CLIENT_ERROR bad data chunk");
@@ -250,9 +252,11 @@ static enum text_result get_and_touch(struct command *command, bool with_cas)
 			return answer(command, BAD_FORMAT);
 		worker->counters.cmd_get++;
 		if (item_touch(worker, key, length, expires, &view) != ITEM_STORED) {
+			detail_count(worker, key, length, PREFIX_MISS);
 			worker->counters.get_misses++;
 			continue;
 		}
+		detail_count(worker, key, length, PREFIX_HIT);
 		worker->counters.get_hits++;
 		text_value(connection, key, length, &view, with_cas);
 		access_note(&view.item, worker->now);
@@ -318,6 +322,7 @@ static enum text_result remove_item(struct command *command)
 		return answer(command, BAD_FORMAT ".  Usage: delete <key> [noreply]");
 	if (tokens[1].length > CACHED_KEY_MAX)
 		return answer(command, BAD_FORMAT);
+	detail_count(command->connection->worker, tokens[1].at, tokens[1].length, PREFIX_DELETE);
 	switch (item_remove(command->connection->worker, tokens[1].at, tokens[1].length)) {
 	case ITEM_STORED:
 		return answer(command, "DELETED");

@@ -37,6 +37,12 @@ static struct cached_queue *queue_of(struct cached_connection *connection)
 	return connection->greeted ? &connection->worker->served : &connection->worker->greeting;
 }
 
+/* Its time counts from now on. */
+static void set_since(struct cached_connection *connection)
+{
+	__atomic_store_n(&connection->since, connection->worker->tick, __ATOMIC_RELAXED);
+}
+
 static void activate(struct cached_connection *connection)
 {
 	struct cached_worker *worker = connection->worker;
@@ -51,6 +57,7 @@ static void activate(struct cached_connection *connection)
 static void end(struct cached_connection *connection)
 {
 	TAILQ_REMOVE(queue_of(connection), connection, place);
+	conns_remove(connection->fd);
 	connection_free(connection);
 }
 
@@ -61,7 +68,7 @@ static void renew(struct cached_connection *connection)
 		return;
 	TAILQ_REMOVE(queue_of(connection), connection, place);
 	connection->greeted = true;
-	connection->since = connection->worker->tick;
+	set_since(connection);
 	TAILQ_INSERT_TAIL(queue_of(connection), connection, place);
 }
 
@@ -97,10 +104,11 @@ static void adopt(struct cached_worker *worker)
 		struct epoll_event event = { .events = EPOLLIN, .data.ptr = connection };
 
 		next = connection->next;
-		connection->since = worker->tick;
+		set_since(connection);
 		TAILQ_INSERT_TAIL(&worker->greeting, connection, place);
 		renew(connection);
-		if (epoll_ctl(worker->poll, EPOLL_CTL_ADD, connection->fd, &event))
+		if (!conns_add(connection->fd, connection) ||
+		    epoll_ctl(worker->poll, EPOLL_CTL_ADD, connection->fd, &event))
 			end(connection);
 	}
 }
@@ -200,6 +208,14 @@ static void settle(struct cached_worker *worker)
 		connection->dead |= connection->changed;
 }
 
+/* What has been sent what there was waits for its next event, or for the next pass. */
+static void rest(struct cached_connection *connection)
+{
+	conns_note(connection);
+	if (connection->more && !connection->out_end)
+		activate(connection);
+}
+
 /* Sends the answers of a pass.  Connections that have more to do stay active. */
 static void answer(struct cached_worker *worker)
 {
@@ -215,8 +231,8 @@ static void answer(struct cached_worker *worker)
 			connection_send(connection);
 		if (connection->dead || (connection->closing && !connection->out_end))
 			end(connection);
-		else if (connection->more && !connection->out_end)
-			activate(connection);
+		else
+			rest(connection);
 	}
 	worker->changed = false;
 }
@@ -266,6 +282,7 @@ int worker_start(struct cached_worker *worker)
 	TAILQ_INIT(&worker->greeting);
 	TAILQ_INIT(&worker->served);
 	pthread_mutex_init(&worker->lock, NULL);
+	pthread_mutex_init(&worker->prefix_lock, NULL);
 	worker->poll = epoll_create1(EPOLL_CLOEXEC);
 	worker->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	worker->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -335,6 +352,7 @@ void worker_stop(struct cached_worker *worker)
 		end(TAILQ_FIRST(&worker->served));
 	free(worker->batch);
 	free(worker->large);
+	free(worker->prefix_counts);
 	close(worker->poll);
 	close(worker->wake);
 	close(worker->timer);
