@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Benches of lsmemcached against memcached and Redis, and of tables with keys: groups of tests/bench/inside."""
 
+import os
+import socket
 import subprocess
 import tempfile
 import time
@@ -36,27 +38,40 @@ class Server:
         self._directory = tempfile.TemporaryDirectory(prefix="lsmem-bench.")
         self._path = Path(self._directory.name) / "socket"
         self._before = _available()
-        self._process = subprocess.Popen(self._command(mib, (mib << 20) // least), stdout=subprocess.DEVNULL)
+        self._argv = self._command(mib, (mib << 20) // least)
+        self._start()
         wait(self.name, self._path.exists)
         self.client = Contestant(self.mode, "-p", str(self._path))
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(self._argv, stdout=subprocess.DEVNULL)
 
     def _command(self, mib: int, items: int) -> list[str]:
         return ["memcached", "-u", "root", "-s", str(self._path), "-t", "1", "-m", str(mib)]
 
     def run(self, seconds: float, connections: int, mix: Sequence[int]) -> dict[str, Any]:
         """Requests of a mix. @us: processor time of the server, with cleaning, for each."""
-        before, begin = self._cpu_ns(), time.monotonic()
+        before, begin = self.cpu_ns(), time.monotonic()
         answer = self.client.order("run", connections, seconds, *mix)
         if answer["misses"]:
             raise RuntimeError(f"{self.name}: {answer['misses']} misses")
         took = time.monotonic() - begin
-        return {**answer, "us": (self._cpu_ns() - before) / 1e3 / (answer["rate"] * took)}
+        return {**answer, "us": (self.cpu_ns() - before) / 1e3 / (answer["rate"] * took)}
+
+    def ask(self, request: str, length: int) -> str:
+        """The first @length bytes of an answer, on a connection of its own; as many as come at once."""
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(1)
+            client.connect(str(self._path))
+            client.sendall(request.encode())
+            return client.recv(length).decode()
 
     def _processes(self) -> list[int]:
         """The processes of the server."""
         return [self._process.pid]
 
-    def _cpu_ns(self) -> int:
+    def cpu_ns(self) -> int:
+        """Processor time of the server, with cleaning."""
         # clock_getcpuclockid() of other processes
         return sum(time.clock_gettime_ns((~pid << 3) | 2) for pid in self._processes()) + cost.threads_ns()
 
@@ -89,6 +104,15 @@ class Ours(Server):
         destroy(self._store)
         return taken
 
+    def evicting_ns(self) -> int:
+        """Processor time of the thread that evicts ahead, and of cleaning."""
+        for thread in Path(f"/proc/{self._process.pid}/task").iterdir():
+            if (thread / "comm").read_text().strip() == "upkeep":
+                # utime and stime
+                ticks = sum(map(int, (thread / "stat").read_text().rpartition(")")[2].split()[11:13]))
+                return ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK") + cost.threads_ns()
+        raise RuntimeError("lsmemcached has no thread that evicts")
+
 
 class Redis(Server):
     """Redis, which keeps nothing on a drive."""
@@ -103,12 +127,14 @@ class Redis(Server):
 class OursDurable(Ours):
     """lsmemcached, whose answers say that a change is on the drive."""
 
+    options: tuple[str, ...] = ("--durable",)
+
     def _command(self, mib: int, items: int) -> list[str]:
         self._durable = Durable("object", "lsmem", drives(("objects",)), mib, handles=items)
         self._durable.start("--format", "--force")
         self._daemon = self._durable.status()["pid"]
         return [str(CACHED), "--store", self._durable.device, "-s", str(self._path), "-t", "1", "--mode", "store",
-                "--durable"]
+                *self.options]
 
     def _processes(self) -> list[int]:
         return [*super()._processes(), self._daemon]
@@ -122,6 +148,8 @@ class OursDurable(Ours):
 class RedisDurable(Redis):
     """Redis, whose answers say that a change is on the drive: an append-only file on ext4."""
 
+    sync = "always"
+
     def _command(self, mib: int, items: int) -> list[str]:
         drive, = drives(("redis",))
         self._mounted = Path(self._directory.name) / "data"
@@ -129,11 +157,63 @@ class RedisDurable(Redis):
         subprocess.run(["mkfs.ext4", "-q", "-F", drive], check=True)
         subprocess.run(["mount", drive, str(self._mounted)], check=True)
         return ["redis-server", "--port", "0", "--unixsocket", str(self._path), "--save", "", "--appendonly", "yes",
-                "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0", "--dir", str(self._mounted)]
+                "--appendfsync", self.sync, "--auto-aof-rewrite-percentage", "0", "--dir", str(self._mounted)]
 
     def _end(self) -> None:
         super()._end()
         subprocess.run(["umount", str(self._mounted)], check=True)
+
+
+class Restarted(Server):
+    """A server that is ended, and starts again with all of its items."""
+
+    probe = "get {}\r\n", "VALUE"	# of one item, and how its answer begins
+
+    def _recover(self) -> float:
+        """Has what holds the items recovered, after the server has ended. Returns the seconds that it took."""
+        return 0.0
+
+    def restart(self, items: int, recover: bool) -> tuple[float, float]:
+        """Ends the server, and starts it. Returns seconds from the start to the first get, and those of the recovery."""
+        self.client.close()
+        Server._end(self)
+        self._path.unlink(missing_ok=True)
+        recovery = self._recover() if recover else 0.0
+        begin = time.monotonic()
+        self._start()
+        wait(f"an item of {self.name}", lambda: self._answers(items - 1), RESTART_LIMIT, RESTART_POLL)
+        took = time.monotonic() - begin
+        self.client = Contestant(self.mode, "-p", str(self._path))
+        return took, recovery
+
+    def _answers(self, item: int) -> bool:
+        request, answer = self.probe
+        try:
+            return self.ask(request.format(f"{item:0{KEY}d}"), len(answer)) == answer
+        except OSError:
+            return False
+
+
+class OursRestarted(Restarted, OursDurable):
+    """lsmemcached over a store that is on a drive."""
+
+    options = ()
+
+    def _recover(self) -> float:
+        self._durable.stop()
+        destroy(self._durable.store, "--force")
+        begin = time.monotonic()
+        self._durable.start()
+        took = time.monotonic() - begin
+        self._daemon = self._durable.status()["pid"]
+        return took
+
+
+class RedisRestarted(Restarted, RedisDurable):
+    """Redis, which reads its append-only file."""
+
+    probe = "GET {}\r\n", "$100"
+    sync = "no"
 
 
 # ---- Requests a second -------------------------------------------------------------------------
@@ -216,6 +296,46 @@ def durable(rounds: Rounds) -> None:
           f"lsmemcached --durable over a store of {DURABLE_MIB} MiB with a daemon and a drive, Redis with appendfsync always "
           "on ext4 on another, both files of one disk; one thread of each server, unix sockets, client and servers on one "
           "processor; processor time: with the daemon's")
+    _restart(rounds)
+
+
+RESTART_ITEMS = 500_000
+RESTART_MIB = 256
+RESTART_LIMIT = 120.0
+RESTART_POLL = 0.002
+
+
+def _restart(rounds: Rounds) -> None:
+    """The time from the start of a server to its first get."""
+    items = RESTART_ITEMS // QUICK if rounds.quick else RESTART_ITEMS
+    servers: list[Restarted] = [OursRestarted(RESTART_MIB), RedisRestarted(RESTART_MIB)]
+    for server in servers:
+        server.client.order("fill", 0, items)
+    recoveries: list[float] = []
+
+    def turn(server: Restarted, recover: bool) -> Callable[[], float]:
+        def run() -> float:
+            first, recovery = server.restart(items, recover)
+            if recover and server is servers[0]:
+                recoveries.append(recovery)
+            return first
+        return run
+
+    times = rounds.run({"there": turn(servers[0], False), "recovered": turn(servers[0], True),
+                        "Redis": turn(servers[1], True)})
+    for server in servers:
+        server.close()
+    base = times["Redis"]
+    how = (f"from the start of the process to the answer to a get, tried each {RESTART_POLL * 1000:.0f} ms; {items} items of "
+           f"100 B, keys of {KEY} B; lsmemcached --mode store, a store of {RESTART_MIB} MiB; Redis reads an append-only file "
+           "of as many sets, from the page cache; one processor")
+    for what, ours in (("a start after a recovery, which makes the index", times["recovered"]),
+                       ("a start, the store is still there", times["there"]),
+                       ("the recovery by lsmemd, and a start",
+                        [a + b for a, b in zip(times["recovered"], recoveries[1:])])):
+        result("cached-durable", f"{what}: to the first get", ours, base, "Redis", "s", how, most=True)
+        result("cached-durable", f"{what}: for each item", [1e9 * value / items for value in ours],
+               [1e9 * value / items for value in base], "Redis", "ns", how, most=True)
 
 
 # ---- What is kept in the same memory -----------------------------------------------------------
@@ -241,6 +361,12 @@ ETC_ITEM = 360		# bytes of key and value, on the average
 ETC_TIMES = 4		# so many times as many items as fit
 ETC_SETS = 32		# per mille: 30 gets for a set
 ETC_REQUESTS = 1_500_000
+USR_KEYS = (16, 21)	# bytes; values have 2
+USR_VALUE = 2
+USR_ITEM = 64		# bytes of an item, with all that a server adds, at least
+USR_PARTS = 64		# of the items, with keys of either length in turn
+EVICTION_TARGET = 0.05
+EVICTION_REQUESTS = 300_000	# of a turn
 
 
 def _sets(sizes: Sizes, rounds: Rounds) -> int:
@@ -272,6 +398,21 @@ def _etc(server: Server, rounds: Rounds) -> dict[str, Any]:
     return {**server.client.order("held", sets), "refused": refused, "sets": sets}
 
 
+def _usr(server: Server, rounds: Rounds) -> dict[str, Any]:
+    part = (OVER * KEPT_MIB << 20) // USR_ITEM // USR_PARTS // (QUICK if rounds.quick else 1)
+    refused = 0
+    for number in range(USR_PARTS):
+        server.client.order("sizes", USR_KEYS[number % len(USR_KEYS)], USR_VALUE, USR_VALUE)
+        refused += server.client.order("fill", number * part, part)["refused"]
+    answers = []
+    for key in USR_KEYS:
+        # Of the parts with other keys nothing is found
+        server.client.order("sizes", key, USR_VALUE, USR_VALUE)
+        answers.append(server.client.order("held", USR_PARTS * part))
+    return {"items": sum(answer["items"] for answer in answers), "bytes": sum(answer["bytes"] for answer in answers),
+            "refused": refused, "sets": USR_PARTS * part}
+
+
 def _compare(what: str, ours: dict[str, Any], base: dict[str, Any], how: str) -> None:
     tell(kind="progress",
          text=f"cached-kept: {what}: of {ours['sets']} keys, refused {ours['refused']} and {base['refused']}")
@@ -297,14 +438,47 @@ def _hits(server: Server, rounds: Rounds) -> dict[str, float]:
     return shares
 
 
+def _eviction(rounds: Rounds) -> None:
+    """Processor time of the threads that evict and clean, of all that the server takes."""
+    items = (ETC_TIMES * KEPT_MIB << 20) // ETC_ITEM
+    requests = EVICTION_REQUESTS // (QUICK if rounds.quick else 1)
+    loads = {f"gets, {ETC_SETS} of 1000 requests are sets, and what is not there is set": ETC_SETS, "sets alone": 1000}
+    server = Ours(KEPT_MIB)
+    server.client.order("etc", 1)
+    server.client.order("fill", 0, items // (QUICK if rounds.quick else 1))	# until items have to go
+    # The same thread looks for what has expired
+    if server.ask("lru_crawler disable\r\n", 2) != "OK":
+        raise RuntimeError("lsmemcached still looks for what has expired")
+
+    def turn(sets: int) -> tuple[float, float]:
+        evicting, all_of_it = server.evicting_ns(), server.cpu_ns()
+        server.client.order("hits", items, requests, sets)
+        return ((server.evicting_ns() - evicting) / 1e3 / requests, (server.cpu_ns() - all_of_it) / 1e3 / requests)
+
+    for what, sets in loads.items():
+        turns = [turn(sets) for _ in range(rounds.rounds + 1)][1:]
+        result("cached-kept", f"processor time of eviction, {what}", [evicting for evicting, _ in turns],
+               [all_of_it for _, all_of_it in turns], "all of the server's", "us",
+               f"a full store of {KEPT_MIB} MiB, items of ETC by Zipf's law of {ETC_TIMES} times as many as fit, {requests} "
+               "requests a turn, time for each: the thread that evicts ahead (lru_crawler disable) and the cleaners, and the whole server; "
+               "when a worker finds no room it evicts itself, and that is only in the latter; one processor",
+               EVICTION_TARGET, most=True)
+    server.close()
+
+
+# Facebook's pools: bytes of an item, at least on the average, and what sets them
+POOLS: dict[str, tuple[int, Callable[[Server, Rounds], dict[str, Any]]]] = {"ETC": (256, _etc), "USR": (USR_ITEM, _usr)}
+
+
 def kept(rounds: Rounds) -> None:
-    """Items that are kept, and hits, with the same memory. Counts: one round."""
+    """Items that are kept, and hits, with the same memory. Counts: one round. And what it costs to evict."""
     kinds = (Ours, Server)
-    for mix in (*KEPT, "ETC"):
+    for mix in (*KEPT, *POOLS):
         answers = []
         for kind in kinds:
-            server = kind(KEPT_MIB) if mix == "ETC" else kind(KEPT_MIB, SMALL)
-            answer = _etc(server, rounds) if mix == "ETC" else _change(server, mix, rounds)
+            least, pool = POOLS.get(mix, (SMALL, None))
+            server = kind(KEPT_MIB, least)
+            answer = pool(server, rounds) if pool else _change(server, mix, rounds)
             answers.append({**answer, "memory": server.close()})
         _compare(mix, answers[0], answers[1],
                  f"lsmemcached with a store of {KEPT_MIB} MiB, memcached -m {KEPT_MIB}; {OVER} times as many bytes set; "
@@ -318,6 +492,7 @@ def kept(rounds: Rounds) -> None:
         result("cached-kept", f"hits, {what}", [ours], [shares[1][what]], "memcached", "%",
                f"gets by Zipf's law of {ETC_TIMES} times as many items of ETC as fit, {KEPT_MIB} MiB; what is not there is "
                f"set, and {ETC_SETS} of 1000 requests are sets; {ETC_REQUESTS} requests each")
+    _eviction(rounds)
 
 
 # ---- The table, without a server ---------------------------------------------------------------
@@ -327,11 +502,13 @@ TABLE_ITEMS = 1_000_000
 TABLE_NEW = 100_000
 # Orders of tables.c, in this order: what is added has to be removed
 CALLS = {"get": "lsm_table_get()", "gets": f"lsm_table_get_many(), {BATCH}", "put": "lsm_table_put(), old key",
-         "puts": f"lsm_table_put_many(), {BATCH}", "add": "lsm_table_put(), new key", "remove": "lsm_table_remove()"}
+         "puts": f"lsm_table_put_many(), {BATCH}", "add": "lsm_table_put(), new key", "remove": "lsm_table_remove()",
+         "open": "lsm_table_open() that makes the index, of each object"}
 
 
-def _call(player: Contestant, call: str, seconds: float, new: int) -> Callable[[], float]:
-    return lambda: float(player.order(call, new if call in ("add", "remove") else seconds)["ns"])
+def _call(player: Contestant, call: str, seconds: float, new: int, items: int) -> Callable[[], float]:
+    amount = {"add": new, "remove": new, "open": items}.get(call, seconds)
+    return lambda: float(player.order(call, amount)["ns"])
 
 
 def _table_player(mode: str, items: int) -> Contestant:
@@ -343,14 +520,15 @@ def tables(rounds: Rounds) -> None:
     scale = QUICK if rounds.quick else 1
     items, new = TABLE_ITEMS // scale, TABLE_NEW // scale
     players = {mode: _table_player(mode, items) for mode in ("table", "table-plain")}
-    times = rounds.run({f"{call} {mode}": _call(player, call, rounds.seconds, new)
+    times = rounds.run({f"{call} {mode}": _call(player, call, rounds.seconds, new, items)
                         for call in CALLS for mode, player in players.items()})
     for player in players.values():
         player.close()
     for call, what in CALLS.items():
         result("tables", what, times[f"{call} table"], times[f"{call} table-plain"], "hash table of a process", "ns",
                f"any of {items} items of 100 B, keys of {KEY} B, a store of {TABLE_MIB} MiB, its cleaners on the same "
-               f"processor; the other: open addressing, a pointer and memcpy; {new} keys are added and removed",
+               f"processor; the other: open addressing, a pointer and memcpy; {new} keys are added and removed; the "
+               f"index is made of {items} objects in a store of its own, the other one of as many records in the order of memory",
                most=True)
 
 
@@ -358,7 +536,7 @@ def profile(sample: Callable[[str, float, Callable[[float], float]], None], seco
     """Puts of the table, sampled by the caller."""
     player = _table_player("table", TABLE_ITEMS)
     for call in ("put", "puts"):
-        sample(CALLS[call], seconds, lambda length, call=call: 1e9 / _call(player, call, length, 0)())
+        sample(CALLS[call], seconds, lambda length, call=call: 1e9 / _call(player, call, length, 0, 0)())
     player.close()
 
 

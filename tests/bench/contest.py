@@ -206,13 +206,13 @@ def destroy(store: str, *options: str) -> None:
         time.sleep(0.02)
 
 
-def wait(what: str, condition: Callable[[], bool], seconds: float = SETUP_SECONDS) -> None:
-    """Polls until a condition holds."""
+def wait(what: str, condition: Callable[[], bool], seconds: float = SETUP_SECONDS, pause: float = 0.02) -> None:
+    """Polls until a condition holds, with a pause of so many seconds between."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
             raise RuntimeError(f"waited {seconds:.0f} s for {what}")
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 class Durable:

@@ -10,6 +10,9 @@
  *	puts SECONDS		lsm_table_put_many() of keys that are there, batches of -b
  *	add NR			lsm_table_put() of new keys
  *	remove NR		lsm_table_remove() of those that "add" has added
+ *	open NR			lsm_table_open() that makes the index of as many items, which are in a store of their own
+ *				and were not put into a table; for one of them.  The hash table: records that are
+ *				there, in the order of memory, into a table that has none
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +21,9 @@
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+#include <asm/byteorder.h>
+#include <lsmem/lsmem_format.h>
 
 #include "../guest/store.h"
 #include "bench.h"
@@ -31,7 +37,10 @@ struct key {
 	uint64_t words[KEY_BYTES / 8];
 };
 
-/* struct kind - a table, with keys of struct key; items that @get, @gets, @put, @puts and @remove name are there */
+/*
+ * struct kind - a table, with keys of struct key; items that @get, @gets, @put, @puts and @remove name are there; @open
+ * returns the nanoseconds that it took
+ */
 struct kind {
 	void (*get)(const struct key *key, uint8_t *value);
 	void (*gets)(const struct key *keys, uint8_t *values, uint32_t nr);
@@ -39,6 +48,7 @@ struct kind {
 	void (*puts)(const struct key *keys, const uint8_t *values, uint32_t nr);
 	void (*add)(const struct key *key, const uint8_t *value);
 	void (*remove)(const struct key *key);
+	uint64_t (*open)(const struct bench *bench, uint64_t nr);
 };
 
 static const struct kind *kind;
@@ -108,8 +118,52 @@ static void table_remove(const struct key *key)
 	check("remove", lsm_table_remove(table, key, sizeof(*key), 0, NULL), 0);
 }
 
+/* struct item - an object that is an item of a table, as lsmem_format.h says; @end is behind the key */
+struct item {
+	struct key key;
+	struct lsmem_item_end end;
+} __attribute__((packed));
+
+/* Makes items of TABLE in a store, whose index is not there. */
+static void make_items(struct lsm *lsm, uint64_t nr)
+{
+	uint64_t bytes = size + sizeof(struct item), made, i;
+	uint8_t *objects = get_memory(BATCH_MAX * bytes, 64);
+	struct lsmem_op ops[BATCH_MAX];
+
+	for (made = 0; made < nr; made += i) {
+		for (i = 0; i < BATCH_MAX && made + i < nr; i++) {
+			struct item item = { key_of(made + i), { __cpu_to_le16(KEY_BYTES) } };
+
+			memcpy(objects + i * bytes + size, &item, sizeof(item));
+			ops[i] = lsm_op_alloc(objects + i * bytes, (uint32_t)bytes, LSM_TABLE(TABLE));
+		}
+		check("alloc", lsm_vector(lsm, ops, i, 0, NULL), 0);
+		check("alloc", ops[i - 1].result, 0);
+	}
+	free(objects);
+}
+
+static uint64_t table_open(const struct bench *bench, uint64_t nr)
+{
+	struct key last = key_of(nr - 1);
+	struct lsm_table *opened;
+	struct store full;
+	uint64_t took;
+
+	check("store", store_create(&full, bench->bytes, nr + 1, 0), 0);
+	make_items(full.lsm, nr);
+	took = now_ns();
+	check("open", lsm_table_open(full.lsm, TABLE, 0, &opened), 0);
+	took = now_ns() - took;
+	check("get", lsm_table_get(opened, &last, sizeof(last), values, size, NULL), size);
+	lsm_table_close(opened);
+	store_destroy(&full);
+	return took;
+}
+
 static const struct kind table_kind = {
-	table_get, table_gets, table_put, table_puts, table_add, table_remove,
+	table_get, table_gets, table_put, table_puts, table_add, table_remove, table_open,
 };
 
 /* ---- In the memory of the process ------------------------------------------------- */
@@ -217,7 +271,45 @@ static void plain_remove(const struct key *key)
 	slots[hole].record = NULL;
 }
 
-static const struct kind plain_kind = { plain_get, plain_gets, plain_put, plain_puts, plain_add, plain_remove };
+static int by_address(const void *a, const void *b)
+{
+	const char *x = *(char *const *)a, *y = *(char *const *)b;
+
+	return (x > y) - (x < y);
+}
+
+static uint64_t plain_open(const struct bench *bench, uint64_t nr)
+{
+	struct record **all = get_memory(nr * sizeof(*all), 64);
+	uint64_t i, found, begin, took;
+	struct slot *full = slots;
+
+	(void)bench;
+	for (i = found = 0; i <= mask && found < nr; i++)
+		if (full[i].record)
+			all[found++] = full[i].record;
+	qsort(all, found, sizeof(*all), by_address);
+	begin = now_ns();
+	slots = calloc(mask + 1, sizeof(*slots));
+	if (!slots)
+		fail("memory", ENOMEM);
+	for (i = 0; i < found; i++) {
+		uint64_t hash = hash_of(&all[i]->key);
+
+		*find(&all[i]->key, hash) = (struct slot){ hash, all[i] };
+	}
+	took = now_ns() - begin;
+	if (found != nr)
+		fail("items", EBADMSG);
+	free(slots);
+	free(all);
+	slots = full;
+	return took;
+}
+
+static const struct kind plain_kind = {
+	plain_get, plain_gets, plain_put, plain_puts, plain_add, plain_remove, plain_open,
+};
 
 /* ---- Orders ------------------------------------------------------------------------ */
 
@@ -328,11 +420,15 @@ static void change(uint64_t nr, bool add)
 
 static bool order(struct bench *bench, const char *verb, const double *a, unsigned int nr)
 {
-	uint64_t begin = now_ns(), done = nr ? (uint64_t)a[0] : 0;
+	uint64_t begin = now_ns(), took, done = nr ? (uint64_t)a[0] : 0;
 
-	(void)bench;
 	if (nr != 1)
 		return false;
+	if (!strcmp(verb, "open") && done) {
+		took = kind->open(bench, done);
+		printf("{\"ns\": %.1f, \"operations\": %llu}\n", (double)took / (double)done, (unsigned long long)done);
+		return true;
+	}
 	if (!strcmp(verb, "get"))
 		done = timed(a[0], CHECK, one, false);
 	else if (!strcmp(verb, "gets"))

@@ -94,6 +94,8 @@ static void *keep_up(void *argument)
 	struct timespec until;
 
 	(void)argument;
+	/* Tools that show the time of threads tell it from those that serve */
+	pthread_setname_np(pthread_self(), "upkeep");
 	pthread_mutex_lock(&lock);
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	while (!__atomic_load_n(&cached.stop, __ATOMIC_ACQUIRE)) {
