@@ -11,7 +11,6 @@
 #include "../common/random.h"
 #include "../common/tap.h"
 #include "format/digest.h"
-#include "recover/recover.h"
 #include "stripe/lane.h"
 #include "base/rule.h"
 
@@ -415,43 +414,6 @@ static bool test_records(void)
 	return true;
 }
 
-/* ---- Programs that do not know stripes --------------------------------- */
-
-static char said[300];
-
-static int read_super(void *context, uint64_t offset, void *data, uint32_t length)
-{
-	memset(data, 0, length);
-	if (!offset)
-		memcpy(data, context, sizeof(struct lsmem_super));
-	return 0;
-}
-
-static void report(void *context __attribute__((unused)), enum recover_severity severity __attribute__((unused)),
-		   const char *text)
-{
-	strncpy(said, text, sizeof(said) - 1);
-}
-
-/* lsmemd and lsmemctl open backups by recover_open(): it says that the store is coded. */
-static bool test_open(void)
-{
-	struct lsmem_super super = {
-		.magic = __cpu_to_le64(LSMEM_SUPER_MAGIC), .format = __cpu_to_le32(LSMEM_FORMAT),
-		.features.incompat = __cpu_to_le32(LSMEM_INCOMPAT_CODE), .incarnation = __cpu_to_le64(1),
-	};
-	struct recover_env env = { .context = &super, .backup_bytes = { 1u << 30 }, .read = read_super, .report = report };
-	struct recover *r = recover_new(&env);
-	enum recover_state state;
-	int ret;
-
-	format_super_seal(&super);
-	ret = recover_open(r, &state);
-	recover_free(r);
-	CHECK(ret == -EBADMSG && strstr(said, "coded store"));
-	return true;
-}
-
 static bool test_others(void)
 {
 	struct world *w = world_new();
@@ -467,7 +429,6 @@ int main(void)
 	tap_ok(test_contradictions(), "records that contradict themselves or the map");
 	tap_ok(test_codes(), "which codes there are, and when another may come");
 	tap_ok(test_records(), "random records beside a table; full records; the index of stripes");
-	tap_ok(test_open(), "a coded store is refused by name");
 	tap_ok(test_others(), "a store that is not coded has no stripes");
 	return tap_end();
 }
