@@ -837,7 +837,7 @@ TEST_F(snapshot, few)
 	EXPECT_EQ(-EBUSY, snapshot_try(client->store.fd, (struct lsmem_snapshot){ 0 }));
 }
 
-#define USER		65534	/* nobody */
+#define USER		65534	/* without privileges */
 
 /* A process of another user takes a snapshot, and keeps it until it is killed.  Returns 0, or why it got none. */
 static int user_take(const char *path, pid_t *child)

@@ -2,8 +2,8 @@
 /*
  * lsmemcached: commands of who operates the server: a dump of all items, the crawler, the limit of memory.
  *
- * A dump is made in passes of DUMP_ITEMS items or DUMP_BYTES, each when the lines of the one before have been sent: so it delays no
- * other client, and one that does not read its lines keeps few of them in memory.
+ * A dump is made in passes of DUMP_ITEMS items or DUMP_BYTES, each when the lines of the one before have been sent: so
+ * it delays no other client, and one that does not read its lines keeps few of them in memory.
  */
 #include <ctype.h>
 #include <stdio.h>
