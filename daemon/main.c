@@ -339,6 +339,7 @@ static int run(struct lsmemd *d)
 	fetch_free(d->fetch);
 	if (d->core)
 		core_free(d->core);
+	d->core = NULL;
 	free(d->candidates);
 	free(d->damaged);
 	undo(d);

@@ -375,6 +375,8 @@ static void tick_done(struct loop_op *op, int res)
 	uint64_t now = clock_now_ns();
 
 	(void)res;
+	if (!s->d->core)	/* freed; a backup that is closed runs the loop */
+		return;
 	/* kernel_next() brings the store's clock to core, even without events. */
 	s->ready = true;
 	s->clock_ns = 0;

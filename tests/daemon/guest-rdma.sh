@@ -131,6 +131,22 @@ run "$ctl" destroy "$store"
 is 'all of it is on the backup' "$status" 0
 server_end TERM
 is 'the server ends' "$status" 0
+
+# ---- Two backups are closed, slowly, one after the other -----------------------
+for device in "$drive" "$other"; do
+	dd if=/dev/zero of="$device" bs=1M count=4 conv=fsync status=none
+done
+forget
+ok 'the server starts, with blank drives' server_start
+printf '[store]\nsize = 128M\nreplicas = 2\n' >"$conf"
+printf '[backup %s]\npath = rdma://'"$address"'/%s\nkey = %s\n' one data "$key" two other "$key.other" >>"$conf"
+"$lsmemd" -c "$conf" --init 2>>"$log"
+ok 'two backups: active' eval 'LD_PRELOAD="$here/build/slow_close.so" MALLOC_PERTURB_=165 launch; serves two'
+stop
+is 'two backups: drains, and ends' "$status" 0
+run "$ctl" destroy "$store"
+is 'two backups: all of it is on them' "$status" 0
+server_end TERM
 ok 'the drive is not kept' until_true 5 dmsetup remove slow
 ok 'the RDMA modules can go' soft_roce_end
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$log" "$scratch/server.log"
