@@ -8,6 +8,7 @@ verification, on any host, gets all parts since the last verification, and the s
 
 import json
 import shutil
+import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
@@ -41,17 +42,22 @@ GONE_SECONDS = 40.0	# to notice the loss of a peer: 8 s by the documents, more o
 WHOLE_SECONDS = 180.0	# until backups have rejoined and all copies to them are complete
 TIMEOUT_SECONDS = 20	# of a backup that does not answer
 REJOIN_SECONDS = 2
-# A record of tests/power/oracle.h: its size, the place of its kind, the kinds that acknowledge:
-# DURABLE and SYNCED
-RECORD_BYTES = 40
-RECORD_WHAT = 9
+# struct record of tests/power/oracle.h: magic, check, kind, what, op, thread, length, slot, sequence,
+# handle, group; what acknowledges: DURABLE and SYNCED
+RECORD = struct.Struct("=IIBBBBIQQQQ")
+RECORD_MAGIC = 0x4c4e524a
 ACKNOWLEDGES = (3, 5)
+CHECK = 4		# an operation that changes nothing; a fenced host may do it, as it may read
 
 
 def acknowledgements(journal: bytes) -> int:
-    """The number of records in a journal that acknowledge something as durable."""
-    whole = len(journal) // RECORD_BYTES * RECORD_BYTES
-    return sum(what in ACKNOWLEDGES for what in journal[RECORD_WHAT:whole:RECORD_BYTES])
+    """The number of records in a journal that acknowledge a change as durable. @journal: whole records."""
+    found = 0
+    for magic, _, _, what, op, *_ in RECORD.iter_unpack(journal):
+        if magic != RECORD_MAGIC:
+            raise TestbedError("a journal does not have the records of tests/power/oracle.h")
+        found += what in ACKNOWLEDGES and op != CHECK
+    return found
 
 
 @dataclass
@@ -77,10 +83,11 @@ class Tenure:
     load: Optional[Running] = None
 
     def unverified(self) -> bytes:
-        """The bytes of the journal after @taken."""
+        """The whole records of the journal after @taken."""
         with open(self.journal, "rb") as file:
             file.seek(self.taken)
-            return file.read()
+            data = file.read()
+        return data[:len(data) // RECORD.size * RECORD.size]
 
 
 @dataclass
