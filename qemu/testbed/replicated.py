@@ -39,7 +39,7 @@ TIER_PATIENCE = 3
 STORE_SECONDS = 90.0
 VERIFY_SECONDS = 180.0
 GONE_SECONDS = 40.0	# to notice the loss of a peer: 8 s by the documents, more on a busy machine
-WHOLE_SECONDS = 180.0	# until backups have rejoined and all copies to them are complete
+WHOLE_SECONDS = 400.0	# until backups have rejoined and all copies to them are complete
 TIMEOUT_SECONDS = 20	# of a backup that does not answer
 REJOIN_SECONDS = 2
 # struct record of tests/power/oracle.h: magic, check, kind, what, op, thread, length, slot, sequence,
