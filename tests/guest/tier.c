@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/dm-ioctl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -1485,16 +1486,68 @@ static bool near_come(const struct _test_data_tier *self, long long nr)
 	return tier_attribute(&self->store, "fetches_near") >= nr;
 }
 
+/* Suspend or resume a device of the device mapper, as dmsetup does, but at once.  Returns 0 or a negative errno. */
+static int dm_hold(const char *name, bool hold)
+{
+	struct dm_ioctl dm = {
+		.version = { 4 }, .data_size = sizeof(dm),
+		.flags = hold ? DM_SUSPEND_FLAG | DM_NOFLUSH_FLAG | DM_SKIP_LOCKFS_FLAG : 0,
+	};
+	int fd = open("/dev/mapper/control", O_RDWR | O_CLOEXEC), ret;
+
+	if (fd < 0)
+		return -errno;
+	strncpy(dm.name, name, sizeof(dm.name) - 1);
+	ret = ioctl(fd, DM_DEV_SUSPEND, &dm) ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
 /*
- * A call that does not wait leaves what it has asked for to a worker, at once; so does one that is killed.  The best of some
- * tries counts: what is not left is taken over only when it is late, after 100 ms.
+ * Ask for a cold object and do not wait, while the drive is held, so that it cannot be there at once.  Returns after how many
+ * ms it is, UINT32_MAX if the daemon had to be asked as well, or a negative errno or line.
+ */
+static int64_t near_leave(struct _test_data_tier *self, uint32_t id)
+{
+	long long before = tier_attribute(&self->store, "fetches_near");
+	unsigned long answered = atomic_load(&self->keeper.answered);
+	struct lsmem_op op = lsm_op_read(self->objects[id].handle, self->bytes, SMALL_BYTES, 0);
+	uint64_t begin;
+	int ret;
+
+	op.flags = LSMEM_OPF_NOWAIT;
+	ret = dm_hold("near", true);
+	if (ret)
+		return ret;
+	begin = now_ms();
+	ret = lsm_vector(self->store.lsm, &op, 1, 0, NULL);
+	ret = dm_hold("near", false) ?: ret;
+	if (ret)
+		return ret;
+	if (op.result != -EAGAIN)
+		return -__LINE__;
+	while (tier_attribute(&self->store, "fetches_near") == before) {
+		if (atomic_load(&self->keeper.answered) != answered)
+			return UINT32_MAX;
+		if (now_ms() > begin + test_limit(5000))
+			return -__LINE__;
+		usleep(200);
+	}
+	return (int64_t)(now_ms() - begin);
+}
+
+/*
+ * A call that does not wait leaves what it has asked for to a worker, at once; so does one that is killed.  What is not left
+ * is taken over when it is late, never within SOON_MS: one try in which it is there sooner is proof, and a busy machine may
+ * need several.
  */
 TEST_F_TIMEOUT(tier, near_left, SECONDS)
 {
-	enum { TRIES = 12, SOON_MS = 60 };
-	uint32_t ids[TRIES], next, i, best = UINT32_MAX;
-	uint64_t begin;
-	struct lsmem_op op;
+	enum { TRIES = 64, SOON_MS = 80 };
+	int64_t took = INT64_MAX, best = INT64_MAX;
+	uint32_t ids[TRIES], i;
+	long long reads;
+	uint64_t end;
 	pid_t child;
 	int fd;
 
@@ -1505,35 +1558,29 @@ TEST_F_TIMEOUT(tier, near_left, SECONDS)
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, near_tell(self, 0, 0, fd));
 	ASSERT_LT(0, near_place(self, fd, 0, 0));
-	next = choose_cold(self, 0, TRIES, 1, ids);
-	ASSERT_LT(0, next);
-	for (i = 0; i < TRIES - 1; i++) {
-		op = lsm_op_read(self->objects[ids[i]].handle, self->bytes, SMALL_BYTES, 0);
-		op.flags = LSMEM_OPF_NOWAIT;
-		begin = now_ms();
-		ASSERT_EQ(0, lsm_vector(self->store.lsm, &op, 1, 0, NULL));
-		if (!op.result)		/* it was there at once */
-			continue;
-		ASSERT_EQ(-EAGAIN, op.result);
-		ASSERT_TRUE(near_come(self, i + 1));
-		if (now_ms() - begin < best)
-			best = now_ms() - begin;
+	ASSERT_LT(0, choose_cold(self, 0, TRIES, 1, ids));
+	for (i = 0; i < TRIES - 1 && best >= SOON_MS; i++) {
+		took = near_leave(self, ids[i]);
+		ASSERT_LE(0, took);
+		best = took < best ? took : best;
 	}
-	printf("# left: there after %u ms at best\n", best);
+	printf("# left: there after %lld ms at best of %u\n", (long long)best, i);
 	EXPECT_GT(SOON_MS, best);
 
 	/* Killed while it waits. */
-	ASSERT_EQ(0, system("dmsetup suspend --noflush near"));
+	ASSERT_EQ(0, dm_hold("near", true));
+	reads = tier_attribute(&self->store, "near_reads");
 	child = fork();
 	if (!child) {
 		check(self->store.lsm, &self->objects[ids[i]], ids[i], self->bytes);
 		_exit(0);
 	}
-	while (tier_attribute(&self->store, "near_reads") < TRIES && now_ms() < begin + SECONDS * 500)
+	end = now_ms() + SECONDS * 500;
+	while (tier_attribute(&self->store, "near_reads") == reads && now_ms() < end)
 		usleep(200);
 	ASSERT_EQ(0, kill(child, SIGKILL));
 	ASSERT_EQ(child, waitpid(child, NULL, 0));
-	ASSERT_EQ(0, system("dmsetup resume near"));
+	ASSERT_EQ(0, dm_hold("near", false));
 	EXPECT_EQ(0, check(self->store.lsm, &self->objects[ids[i]], ids[i], self->bytes));
 	EXPECT_EQ(0, near_resume(self, fd));
 }
