@@ -15,7 +15,7 @@
  *
  * A recovery begins above the highest generation of any index, so an index that one
  * client cycles would use up the generations of all.  In a durable store an index that
- * runs ahead of the floor by LSMEM_GENERATIONS_AHEAD plus LSMEM_GENERATIONS_SHARE times
+ * runs ahead of the floor by lsmem_generations_ahead() plus LSMEM_GENERATIONS_SHARE times
  * the mean is set aside until the next recovery: its bit stays set.  This withholds
  * generations and never issues one that would not be issued otherwise.
  *
@@ -40,7 +40,8 @@
 #include "handle.h"
 #include "store.h"
 
-#define LSMEM_GENERATIONS_AHEAD	(1u << 20)	/* 2^28 / 2^20 recoveries use an index up */
+#define LSMEM_GENERATIONS_PART	256	/* an index uses up this part of what is left, until a recovery */
+#define LSMEM_GENERATIONS_LEAST	4096u	/* and at least so many */
 #define LSMEM_GENERATIONS_SHARE	64	/* 1/64 of the table can be cycled for ever */
 #define LSMEM_COUNT_STEP	4096u	/* words of lsmem_handles_count() between two looks for signals */
 
@@ -87,6 +88,15 @@ void lsmem_handles_destroy(struct lsmem_store *store)
 	vfree(store->handles.table);
 }
 
+/*
+ * How far one index may run ahead of the floor: a part of what is left above it.  A fixed number would
+ * be used up by as many recoveries, each after the cycles of one client.
+ */
+static u32 lsmem_generations_ahead(u32 floor)
+{
+	return max((LSMEM_GENERATION_MAX - floor) / LSMEM_GENERATIONS_PART, LSMEM_GENERATIONS_LEAST);
+}
+
 /* Is @generation beyond what the use of all indices since the recovery allows one index? */
 static bool lsmem_handle_ahead(struct lsmem_store *store, u32 generation)
 {
@@ -96,7 +106,7 @@ static bool lsmem_handle_ahead(struct lsmem_store *store, u32 generation)
 	if (generation <= READ_ONCE(store->handles.limit))
 		return false;
 	lsmem_store_counters(store, &sum);
-	limit = store->handles.floor + LSMEM_GENERATIONS_AHEAD +
+	limit = (u64)store->handles.floor + lsmem_generations_ahead(store->handles.floor) +
 		div64_u64(sum.handles_given * LSMEM_GENERATIONS_SHARE, store->handles.nr);
 	limit = min_t(u64, limit, LSMEM_GENERATION_MAX);
 	WRITE_ONCE(store->handles.limit, limit);

@@ -270,6 +270,44 @@ static void handle_test_aside(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, lsmem_handle_index(handle_alloc(test)), lsmem_handle_index(next));
 }
 
+/* The highest generation that an index can have, which is the only one in use since the recovery. */
+static u32 handle_furthest(struct lsmem_store *store)
+{
+	u32 low = store->handles.floor, high = LSMEM_GENERATION_MAX;
+
+	while (low < high) {
+		u32 middle = low + (high - low + 1) / 2;
+		u64 handle;
+
+		store->handles.limit = 0;
+		handle_age(store, 0, middle - 1);
+		if (lsmem_handle_reserved(store, 0, &handle)) {
+			high = middle - 1;
+			continue;
+		}
+		low = middle;
+		percpu_counter_dec(&store->handles.used);
+		lsmem_count(store, handles_given, -1);
+	}
+	return low;
+}
+
+/* One index that is cycled alone uses up a part of what is left: a thousand recoveries after that do not use up all. */
+static void handle_test_left(struct kunit *test)
+{
+	struct lsmem_store *store = test->priv;
+	u32 recoveries;
+
+	store->durable = true;
+	for (recoveries = 0; recoveries < 1000; recoveries++) {
+		u32 furthest = handle_furthest(store);
+
+		KUNIT_ASSERT_GT(test, furthest, store->handles.floor);
+		store->handles.floor = furthest + 4096;	/* the ceiling */
+		KUNIT_ASSERT_LT(test, store->handles.floor, LSMEM_GENERATION_MAX);
+	}
+}
+
 /* Indices that are all used equally often are never set aside. */
 static void handle_test_even(struct kunit *test)
 {
@@ -793,6 +831,7 @@ static struct kunit_case handle_cases[] = {
 	KUNIT_CASE(handle_test_full),
 	KUNIT_CASE(handle_test_retired),
 	KUNIT_CASE(handle_test_aside),
+	KUNIT_CASE(handle_test_left),
 	KUNIT_CASE(handle_test_even),
 	KUNIT_CASE(handle_test_worn),
 	KUNIT_CASE(handle_test_killed),

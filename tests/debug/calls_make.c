@@ -776,9 +776,19 @@ static void guards_check(const struct making *m, const struct description *d, lo
 	}
 }
 
+/* What a descriptor is of. */
+static const char *name_of(int fd, char *name, size_t size)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return readlink(path, name, size - 1) < 0 ? "?" : name;
+}
+
 void judge(const struct making *m, const struct description *d, long ret)
 {
 	const struct process *process = m->me->process;
+	char name[64] = "";
 
 	if (!process->root && d->on == FD_CONTROL && m->sure && ret != -EPERM)
 		failed(VERDICT_PRIVILEGE, "%s without privilege returned %ld", d->name, ret);
@@ -791,8 +801,9 @@ void judge(const struct making *m, const struct description *d, long ret)
 	if (m->wrong == 1 && m->expected) {
 		atomic_fetch_add_explicit(&shared->refusals, 1, memory_order_relaxed);
 		if (ret != -m->expected)
-			failed(VERDICT_REFUSED, "%s with one field wrong returned %ld (%s), not %d",
-			       d->name, ret, strerrorname_np((int)-ret) ?: "?", m->expected);
+			failed(VERDICT_REFUSED, "%s with one field wrong returned %ld (%s), not %d; descriptor %d: %s",
+			       d->name, ret, strerrorname_np((int)-ret) ?: "?", m->expected, m->fd,
+			       name_of(m->fd, name, sizeof(name)));
 	}
 	if (!m->wrong && d->must && ret)
 		failed(VERDICT_REFUSED, "%s with nothing wrong returned %ld", d->name, ret);
@@ -803,6 +814,7 @@ long run_fixed(struct making *m, const struct description *d,
 {
 	const struct gene *gene = m->call->gene;
 	unsigned long request = d->request;
+	uint8_t after[PAGE];
 	long ret;
 
 	pick_fd(m, &gene[0], d->on);
@@ -824,8 +836,15 @@ long run_fixed(struct making *m, const struct description *d,
 	if (!d->done)
 		return ret;
 	/* After an error the argument is unchanged: do not read it back. */
-	if (ret || touch_copy(m->bytes, m->argument, d->bytes))
-		d->done(m, m->bytes, ret);
+	if (!ret) {
+		if (!touch_copy(after, m->argument, d->bytes))
+			return ret;
+		/* /dev/null accepts each command of io_uring and does nothing: there is no new descriptor. */
+		if (uring && !memcmp(after, m->bytes, d->bytes))
+			return -ENOTTY;
+		memcpy(m->bytes, after, d->bytes);
+	}
+	d->done(m, m->bytes, ret);
 	return ret;
 }
 

@@ -257,7 +257,7 @@ TEST(create_without_memory)
  * Half of the available memory, but at most 1 GiB, which is zeroed in seconds under emulation;
  * LSMEM_LARGE_MIB in the environment says another size.
  */
-TEST_F_TIMEOUT(slow, create_large, 120)
+TEST_F_TIMEOUT(slow, create_large, 600)
 {
 	uint64_t half = ((uint64_t)available_kib() << 10) / 2 & ~(8 * MIB - 1);
 	const char *asked = getenv("LSMEM_LARGE_MIB");
