@@ -129,6 +129,10 @@ static void tell_bad(struct serve *s)
 	uint32_t slot;
 
 	while (core_bad_next(s->core, &bad)) {
+		const char *none = bad.format == FORMAT_UNFIT ?
+				   "its shards do not fit each other, or its entries: none is made of them" :
+				   "none of its replicas is sound";
+
 		slot = bad.backup < CORE_BACKUPS ? s->d->slots[bad.backup] : LSMEM_BACKUPS;
 		if (slot < LSMEM_BACKUPS)
 			log_warn("%s: frame %" PRIu32 ": the %s of segment %" PRIu64 " is bad: %s%s",
@@ -138,14 +142,14 @@ static void tell_bad(struct serve *s)
 				 "; it is made anew of the others" :
 				 "; another source is taken, and this replica is restored");
 		else if (serve_mend_also(s, bad.segment))
-			log_warn("%s: segment %" PRIu64 ": none of its replicas is sound; what is live of it is in memory, and is written to other segments at once",
-				 s->d->kernel.name, bad.segment);
+			log_warn("%s: segment %" PRIu64 ": %s; what is live of it is in memory, and is written to other segments at once",
+				 s->d->kernel.name, bad.segment, none);
 		else if (s->d->fetch)
-			log_err("%s: segment %" PRIu64 ": none of its replicas is sound: objects of it that are not in memory cannot be read any more",
-				s->d->kernel.name, bad.segment);
+			log_err("%s: segment %" PRIu64 ": %s: objects of it that are not in memory cannot be read any more",
+				s->d->kernel.name, bad.segment, none);
 		else
-			log_err("%s: segment %" PRIu64 ": none of its replicas is sound, and it is not in memory as it was written: it is not copied, and keeps the replicas that it has. What users read now comes from memory and is sound; a recovery may find losses. See REPLACING A BACKUP in lsmemd(8)",
-				s->d->kernel.name, bad.segment);
+			log_err("%s: segment %" PRIu64 ": %s, and it is not in memory as it was written: it is not copied, and keeps the replicas that it has. What users read now comes from memory and is sound; a recovery may find losses. See REPLACING A BACKUP in lsmemd(8)",
+				s->d->kernel.name, bad.segment, none);
 	}
 }
 

@@ -198,6 +198,7 @@ struct core_backup_stats {
  * @copies_failed: segments without a sound replica to copy
  * @checked: replicas read to check them, because of core_scrub() or of a read in vain
  * @bad_replicas: bad replicas found while copying and checking
+ * @unfit: of a coded store: shards, and segments, that were found to be of other data than what they belong to
  * @frames: gauge: backup frames of all members
  * @frames_free: gauge: of @frames, free
  * @segments: gauge: segments that have backup frames
@@ -229,6 +230,7 @@ struct core_stats {
 	uint64_t copies_failed;
 	uint64_t checked;
 	uint64_t bad_replicas;
+	uint64_t unfit;
 	uint32_t frames;
 	uint32_t frames_free;
 	uint32_t segments;

@@ -396,6 +396,8 @@ enum core_rebuild_step {
  * @next: number of the stripe to look at next
  * @check_next: number of the segment to look at next
  * @lanes: blocks of all shards of a lane
+ * @parity: m blocks
+ * @whole: LSMEM_SEGMENT_BYTES, at their end the data of a lane: what is last in a segment is where a replica has it
  */
 struct core_rebuild {
 	uint32_t stripe, shard, to, frame;
@@ -410,7 +412,7 @@ struct core_rebuild {
 		uint32_t backup, shard, block, blocks;
 	} ranges[2 * CODE_SHARDS];
 	uint32_t next, check_next;
-	uint8_t *lanes;
+	uint8_t *lanes, *parity, *whole;
 };
 
 #define CORE_BADS	32u	/* struct core_bad that wait for core_bad_next() */
@@ -615,6 +617,7 @@ void core_stripes_durable(struct core *core);
 
 /* core/rebuild.c */
 int core_rebuild_alloc(struct core *core);
+void core_rebuild_free(struct core *core);
 void core_rebuild_run(struct core *core);
 void core_rebuild_stop(struct core *core);
 void core_rebuild_lost(struct core *core, uint32_t backup);

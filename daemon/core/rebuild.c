@@ -5,12 +5,14 @@
  *
  * One shard of one stripe at a time, lane after lane: core reads the tables of k shards of a segment, then the rows that these
  * name, checks each block by its table, decodes the missing blocks, and writes them with a header and a table. Memory is no
- * source, since the kernel may have compacted it. If a block is bad, core reads all shards. The stripe gets the frame, and its
+ * source, since the kernel may have compacted it. If a block is bad, core reads all shards. The entries, directory and footer
+ * must be right as well: of k shards, one that was written wrong, with right checksums, shows in them alone. The stripe gets the frame, and its
  * segments count the shard, when all lanes are durable; the next digest names it. A crash before that leaves a frame that no
  * digest names.
  *
  * A segment that is doubted (core/scrub.c, core_replica_doubt()) is read from all of its shards. A shard with a bad block, header
- * or table is made of the others, and written in its place.
+ * or table, or parity of other data, is made of the others, and written in its place. If the entries are wrong, no shard is
+ * known to be right: the segment is named, and what is live of it is written anew from memory.
  *
  * All segments of a stripe that gets a frame are closed or sealed, and until the end no other one gets a lane of it: the free ones are taken.
  * core_tick() sets how much may be read until the next tick.
@@ -36,7 +38,20 @@ int core_rebuild_alloc(struct core *core)
 
 	core->rebuild.stripe = CORE_NONE;
 	core->rebuild.lanes = memory_get((core->shards.k + core->shards.m) * lane);
-	return core->rebuild.lanes ? 0 : -ENOMEM;
+	core->rebuild.parity = memory_get((size_t)core->shards.m * LSMEM_BLOCK);
+	core->rebuild.whole = memory_get(LSMEM_SEGMENT_BYTES);
+	return core->rebuild.lanes && core->rebuild.parity && core->rebuild.whole ? 0 : -ENOMEM;
+}
+
+/**
+ * core_rebuild_free - free what core_rebuild_alloc() has allocated
+ * @core: core
+ */
+void core_rebuild_free(struct core *core)
+{
+	memory_put(core->rebuild.lanes);
+	memory_put(core->rebuild.parity);
+	memory_put(core->rebuild.whole);
 }
 
 static uint8_t *rebuild_block(const struct core *core, uint32_t shard, uint32_t block)
@@ -273,14 +288,19 @@ static void rebuild_lane(struct core *core, const struct core_segment *seg)
 	re->step = CORE_REBUILD_TABLES;
 }
 
-/* Too few blocks are right: read all shards; if they were read, the stripe stays as it is until a shard is lost. */
-static void rebuild_again(struct core *core)
+/*
+ * Too few blocks are right, or they are of wrong data (FORMAT_UNFIT): read all shards; if they were read, the stripe stays as
+ * it is until a shard is lost.
+ */
+static void rebuild_again(struct core *core, enum format_error format)
 {
 	struct core_rebuild *re = &core->rebuild;
 
+	rebuild_segment(core)->doubted = 0;
 	if (re->all) {
 		core->stats.copies_failed++;
-		core_copy_tell(core, rebuild_segment(core), CORE_BACKUPS, 0, FORMAT_OK);
+		core->stats.unfit += format == FORMAT_UNFIT;
+		core_copy_tell(core, rebuild_segment(core), CORE_BACKUPS, 0, format);
 		core_rebuild_stop(core);
 		core->rebuilds = false;
 		return;
@@ -306,11 +326,40 @@ static uint32_t rebuild_bad(struct core *core, const struct core_segment *seg)
 	return bad | read->bad;
 }
 
+/* Are the data that the shards give those of the segment? Parity of other data is noted in @re->read.odd. */
+static bool rebuild_fits(struct core *core, const struct core_segment *seg)
+{
+	struct core_rebuild *re = &core->rebuild;
+	uint8_t *stream = re->whole + LSMEM_SEGMENT_BYTES - shard_room(&core->shards);
+	struct format_verify verify;
+
+	/* If a row cannot be made, row_rebuild() will say so. */
+	if (row_compare(&re->read, stream, re->parity))
+		return true;
+	format_verify_begin(&verify, core->uuid, seg->item.segment, seg->item.generation, seg->item.length);
+	return !format_verify_data(&verify, stream, seg->item.length) && !format_verify_length(&verify) &&
+	       (seg->life != CORE_CLOSED ||
+		!format_verify_closed(&verify, re->whole, &core->super[__builtin_ctz(seg->on)], seg->item.segment,
+				      seg->item.generation));
+}
+
+/* Name a shard, and count it. */
+static void rebuild_tell(struct core *core, const struct core_segment *seg, uint32_t shard)
+{
+	bool odd = core->rebuild.read.odd >> shard & 1u;
+	uint32_t b;
+
+	core->stats.unfit += odd;
+	core_each_backup(b, seg->on)
+		if (seg->shard[b] == shard)
+			core_copy_tell(core, seg, b, 0, odd ? FORMAT_UNFIT : FORMAT_CRC);
+}
+
 /* All of the segment has been read. Return: a shard is to be written. */
 static bool rebuild_checked(struct core *core, struct core_segment *seg)
 {
 	struct core_rebuild *re = &core->rebuild;
-	uint32_t bad = rebuild_bad(core, seg), b;
+	uint32_t bad = rebuild_bad(core, seg) | re->read.odd;
 
 	core->stats.checked += __builtin_popcount(re->read.there);
 	if (!bad) {
@@ -321,9 +370,7 @@ static bool rebuild_checked(struct core *core, struct core_segment *seg)
 	/* One after the other: the next check finds the next one. */
 	re->shard = __builtin_ctz(bad);
 	re->read.whole &= ~(1u << re->shard);
-	core_each_backup(b, seg->on)
-		if (seg->shard[b] == re->shard)
-			core_copy_tell(core, seg, b, 0, FORMAT_CRC);
+	rebuild_tell(core, seg, re->shard);
 	return true;
 }
 
@@ -331,15 +378,21 @@ static void rebuild_write(struct core *core, struct core_segment *seg)
 {
 	struct core_rebuild *re = &core->rebuild;
 	const struct shard_geometry *g = &core->shards;
-	uint32_t to = re->to;
+	uint32_t to = re->to, b;
 
+	if (!rebuild_fits(core, seg)) {
+		rebuild_again(core, FORMAT_UNFIT);
+		return;
+	}
+	/* It is checked, and made anew, when this shard is done. */
+	core_each_backup(b, re->check ? 0 : seg->on)
+		seg->doubted |= (re->read.odd >> seg->shard[b] & 1u) << b;
 	if (re->check && !rebuild_checked(core, seg))
 		return;
 	if (re->check)
 		to = lanes_where(core->lanes, re->stripe, re->shard).backup;
 	if (row_rebuild(&re->read, re->shard, rebuild_block(core, re->shard, 0))) {
-		seg->doubted = 0;
-		rebuild_again(core);
+		rebuild_again(core, FORMAT_OK);
 		return;
 	}
 	core->stats.bad_replicas += re->check ? 1 : __builtin_popcount(re->read.bad);
@@ -387,8 +440,7 @@ static void rebuild_step(struct core *core)
 		break;
 	case CORE_REBUILD_TABLES:
 		if (row_read_closed(&re->read) || re->read.length != seg->item.length) {
-			seg->doubted = 0;
-			rebuild_again(core);
+			rebuild_again(core, FORMAT_OK);
 			break;
 		}
 		rebuild_read(core, shard_row(0), re->read.front);

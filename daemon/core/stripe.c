@@ -56,7 +56,7 @@ void core_stripes_free(struct core *core)
 	free(core->stripes);
 	free(core->dirty_stripes);
 	free(core->record.stripes);
-	memory_put(core->rebuild.lanes);
+	core_rebuild_free(core);
 }
 
 /**

@@ -40,6 +40,8 @@ const char *format_strerror(enum format_error error)
 		return "a field is out of range";
 	case FORMAT_FOREIGN:
 		return "belongs to another store, segment or time";
+	case FORMAT_UNFIT:
+		return "does not belong to the data of the segment";
 	}
 	return "unknown error";
 }

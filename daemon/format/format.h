@@ -29,6 +29,7 @@ enum format_error {
 	FORMAT_READ_ONLY,	/* an unknown ro_compat feature */
 	FORMAT_RANGE,		/* a field is out of range */
 	FORMAT_FOREIGN,		/* of another store, backup, segment or time */
+	FORMAT_UNFIT,		/* of a shard: of other data than the entries, or than other shards */
 };
 
 const char *format_strerror(enum format_error error);

@@ -205,6 +205,7 @@ static void put_counters(struct status *status)
 		{ "replicas_kept", core->kept },
 		{ "replicas_checked", core->checked },
 		{ "replicas_bad", core->bad_replicas },
+		{ "shards_unfit", core->unfit },
 		{ "replicas_failed", core->copies_failed },
 		{ "term", core->term },
 		{ "sequence", core->sequence },

@@ -490,6 +490,53 @@ int row_make(struct row_read *r, uint32_t row, uint32_t want, void *const *to)
 	return code_decode(r->code, good, want & ~good, LSMEM_BLOCK, shards);
 }
 
+/* Return: the row after @row of those that there are; 0 is the first one, unless only the last ones are there. */
+static uint32_t row_after(const struct row_read *r, uint32_t row)
+{
+	return row + 1 == r->front ? r->g->rows - r->back : row + 1;
+}
+
+static uint32_t row_first(const struct row_read *r)
+{
+	return r->front ? 0 : r->g->rows - r->back;
+}
+
+/**
+ * row_compare - make the data of a closed or sealed segment, and compare all parity with them
+ * @r: row_read_closed() returned 0
+ * @stream: shard_room() bytes, out: all rows that there are; the others are left as they are
+ * @parity: m blocks, overwritten
+ *
+ * The parity that the data have is compared with the checksums in the tables. If data blocks are missing, they are made of
+ * parity, which then fits: so with k shards alone there is nothing to compare, and only the entries in @stream tell.
+ *
+ * Return: 0; @r->odd are the parity shards that do not fit; -ENODATA: fewer than k blocks of a row are right.
+ */
+int row_compare(struct row_read *r, uint8_t *stream, uint8_t *parity)
+{
+	const struct shard_geometry *g = r->g;
+	void *data[CODE_SHARDS], *made[CODE_SHARDS];
+	uint32_t row, shard;
+	int ret;
+
+	r->odd = 0;
+	for (shard = 0; shard < g->m; shard++)
+		made[shard] = parity + (size_t)shard * LSMEM_BLOCK;
+	for (row = row_first(r); row < g->rows; row = row_after(r, row)) {
+		for (shard = 0; shard < g->k; shard++)
+			data[shard] = stream + (size_t)row * g->row_bytes + (size_t)shard * LSMEM_BLOCK;
+		ret = row_make(r, row, (1u << g->k) - 1, data);
+		if (ret)
+			return ret;
+		code_encode(r->code, LSMEM_BLOCK, (const void *const *)data, made);
+		for (shard = g->k; shard < g->k + g->m; shard++)
+			if (r->whole >> shard & 1 && lsmem_crc32c(~0u, made[shard - g->k], LSMEM_BLOCK) !=
+			    __le32_to_cpu(table_of(r, shard)->block_crc[row]))
+				r->odd |= 1u << shard;
+	}
+	return 0;
+}
+
 /**
  * row_rebuild - make a shard of a closed or sealed segment anew
  * @r: row_read_closed() returned 0
@@ -509,8 +556,7 @@ int row_rebuild(struct row_read *r, uint32_t shard, uint8_t *lane)
 	memset(table, 0, (size_t)g->tables * LSMEM_BLOCK);
 	*table = *table_of(r, (uint32_t)__builtin_ctz(r->whole));
 	table->head.shard = (uint8_t)shard;
-	for (row = r->front ? 0 : g->rows - r->back; row < g->rows;
-	     row = row + 1 == r->front ? g->rows - r->back : row + 1) {
+	for (row = row_first(r); row < g->rows; row = row_after(r, row)) {
 		to[shard] = lane + (size_t)shard_row(row) * LSMEM_BLOCK;
 		ret = row_make(r, row, 1u << shard, to);
 		if (ret)

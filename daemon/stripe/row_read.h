@@ -28,6 +28,7 @@
  * @front: closed: out: rows from the first one on that there are
  * @back: closed: out: rows up to the last one that there are
  * @bad: closed: out: shards on which row_make() has found a bad block so far
+ * @odd: closed: out: parity shards whose tables are of other data than row_compare() has found
  */
 struct row_read {
 	struct code *code;
@@ -39,7 +40,7 @@ struct row_read {
 	uint8_t *stream;
 	uint32_t length;
 	uint32_t proven;
-	uint32_t whole, front, back, bad;
+	uint32_t whole, front, back, bad, odd;
 };
 
 int row_read_open(struct row_read *r);
@@ -47,6 +48,7 @@ uint64_t row_read_next(const struct row_read *r, uint32_t from);
 uint64_t row_next(const struct shard_geometry *g, const struct shard_id *id, const uint8_t *const *sides, uint32_t from);
 int row_read_closed(struct row_read *r);
 int row_make(struct row_read *r, uint32_t row, uint32_t want, void *const *to);
+int row_compare(struct row_read *r, uint8_t *stream, uint8_t *parity);
 int row_rebuild(struct row_read *r, uint32_t shard, uint8_t *lane);
 
 #endif

@@ -102,6 +102,7 @@ class Store:
     live: int = 500		# per mille of OBJECTS that are live
     replicas: int = 2		# this and the next are used with several backups only
     min_replicas: int = 1
+    code: str = ""		# K+M: coded, with K+M backups; min_replicas is K + min_parity
     capacity: Optional[int] = None	# MiB; None: not tiered
     figures: Figures = field(default_factory=Figures)
     tenure: Optional[Tenure] = None
@@ -109,8 +110,8 @@ class Store:
     _loads: int = 0
 
     def __str__(self) -> str:
-        several = (f", {len(self.backups)} backups, replicas = {self.replicas}, "
-                   f"min_replicas = {self.min_replicas}") if len(self.backups) > 1 else ""
+        several = (f", {len(self.backups)} backups, {', '.join(self._redundancy())}"
+                   if len(self.backups) > 1 else "")
         tiered = f", {self.capacity} MiB in 128 MiB of memory" if self.capacity else ""
         return f"a store of kind = {self.kind}{several}{tiered}"
 
@@ -230,6 +231,13 @@ class Store:
     def _limits(self, seconds: float) -> str:
         return LIMITS.format(store=self.name, ms=seconds * 1000)
 
+    def _redundancy(self) -> list[str]:
+        """What its configuration says of several backups."""
+        if self.code:
+            data = int(self.code.partition("+")[0])
+            return [f"code = {self.code}", f"min_parity = {self.min_replicas - data}"]
+        return [f"replicas = {self.replicas}", f"min_replicas = {self.min_replicas}"]
+
     def _configuration(self, lock_wait: int) -> str:
         several = len(self.backups) > 1
         text = f"[store]\nkind = {self.kind}\nsize = 128M\n"
@@ -238,8 +246,7 @@ class Store:
             if self.kind == "block":
                 text += "warm = no\n"	# the load writes few blocks: all would be in memory
         if several:
-            text += (f"replicas = {self.replicas}\nmin_replicas = {self.min_replicas}\n"
-                     f"copy_rate = 1G\nrejoin = {REJOIN_SECONDS}\n")
+            text += "\n".join([*self._redundancy(), "copy_rate = 1G", f"rejoin = {REJOIN_SECONDS}", ""])
         for backup in self.backups:
             text += (f"[backup{f' {backup.name}' if several else ''}]\n{backup.configuration()}"
                      f"timeout = {TIMEOUT_SECONDS}\nlock_wait = {lock_wait}\n")

@@ -12,11 +12,15 @@ load_module() {
 	[ -d /sys/module/lsmem ] || insmod "${LSMEM_MODULE:-$top/kmod/lsmem.ko}"
 }
 
-# Write the configuration of a store: its kind, its size, the name of its drive; more lines of [store].
-configure() {	# name kind size drive [line]...
-	name=$1 kind=$2 size=$3 drive=$4; shift 4
-	printf '%s\n' '[store]' "kind = $kind" "size = $size" "$@" '[backup]' "path = /dev/drive/$drive" \
-		> "$run/$name.conf"
+# Write the configuration of a store: its kind, its size, the name of its drive, or the names of several; more lines of
+# [store].
+configure() {	# name kind size drives [line]...
+	name=$1 kind=$2 size=$3 drives=$4; shift 4
+	printf '%s\n' '[store]' "kind = $kind" "size = $size" "$@" > "$run/$name.conf"
+	for drive in $drives; do
+		[ "$drive" = "$drives" ] && printf '[backup]\n' || printf '[backup %s]\n' "$drive"
+		echo "path = /dev/drive/$drive"
+	done >> "$run/$name.conf"
 }
 
 # Format the drive of a store, unless it already has the store, from an earlier round.
@@ -43,6 +47,19 @@ serves() {	# name
 			return 1
 		fi
 		sleep 0.1
+	done
+}
+
+# Wait until a store uses all of its backups, and no segment has too few replicas or shards.
+whole() {	# store
+	deadline=$(($(date +%s) + seconds))
+	until jq -e '.segments_short == 0 and all(.backups[]; .state == "used")' "/run/lsmem/$1.json" > /dev/null 2>&1; do
+		if [ "$(date +%s)" -ge $deadline ]; then
+			echo "$0: $1 does not become whole:" >&2
+			cat "/run/lsmem/$1.json" >&2
+			return 1
+		fi
+		sleep 0.2
 	done
 }
 

@@ -20,6 +20,9 @@
 # (1024), with transactions of up to $MOST pages (2048); there is one more range, which is not atomic.
 # $ITEMS is the number of keys of a table in the object store (0).
 # With $PAGES_ONLY there are neither objects nor a block store.
+#
+# With $CODE, K+M, both stores are coded, on the drives objects0, objects1 .. and blocks0, blocks1 .. . $MISSING are numbers of
+# drives that are not there in this boot; without it "up" waits until all shards are there.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 top=$here/../..
@@ -55,16 +58,35 @@ stats() {
 	done
 }
 
+# The drives of a store.
+drives() {	# name
+	[ -n "${CODE:-}" ] || { echo "$1"; return; }
+	i=0
+	while [ $i -lt $(($CODE)) ]; do	# K+M
+		echo "$1$i"
+		i=$((i + 1))
+	done
+}
+
 up() {
 	load_module
-	configure object object "$OBJECTS_SIZE" objects ${CAPACITY:+"capacity = $CAPACITY"}
-	configure block block "$BLOCKS_SIZE" blocks ${CAPACITY:+"capacity = $CAPACITY"}
+	configure object object "$OBJECTS_SIZE" "$(drives objects)" ${CAPACITY:+"capacity = $CAPACITY"} \
+		${CODE:+"code = $CODE" "copy_rate = 1G"}
+	configure block block "$BLOCKS_SIZE" "$(drives blocks)" ${CAPACITY:+"capacity = $CAPACITY"} \
+		${CODE:+"code = $CODE" "copy_rate = 1G"}
+	for i in ${MISSING:-}; do
+		rm -f /dev/drive/objects"$i" /dev/drive/blocks"$i"
+	done
 	for name in $stores; do
-		format $name
+		[ -n "${MISSING:-}" ] || format $name
 		serve $name
 	done
 	for name in $stores; do
 		serves $name
+	done
+	[ -n "${CODE:-}" ] && [ -z "${MISSING:-}" ] || return 0
+	for name in $stores; do
+		[ $name = object ] && whole lsmem || whole lsmemb0
 	done
 }
 

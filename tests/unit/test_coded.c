@@ -97,9 +97,9 @@ static bool test_sets(const struct sim_options *options, uint64_t seed, uint32_t
 }
 
 /* A store with closed segments, at rest. */
-static struct sim *at_rest(void)
+static struct sim *at_rest_of(const struct sim_options *options)
 {
-	struct sim *sim = sim_new(7, &codes[1]);
+	struct sim *sim = sim_new(7, options);
 	uint32_t steps, head;
 
 	sim_start(sim, false);
@@ -112,6 +112,11 @@ static struct sim *at_rest(void)
 	sim_shutdown(sim);
 	sim_cut(sim, DISK_CUT_DROP);
 	return sim;
+}
+
+static struct sim *at_rest(void)
+{
+	return at_rest_of(&codes[1]);
 }
 
 /* Find a closed segment. Return: the offset of its shard on the disk, after the header. */
@@ -141,10 +146,10 @@ static uint64_t find(struct sim *sim, uint32_t shard)
 	return where;
 }
 
-/* Give the first row of a segment on the first parity shard another block, which its table has: as no drive does. */
-static void forge(struct sim *sim)
+/* Give the first row of a segment on a shard another block, which its table has: as no drive does. */
+static void forge(struct sim *sim, uint32_t shard)
 {
-	uint64_t where = find(sim, sim->options.k);
+	uint64_t where = find(sim, shard);
 	static uint8_t blocks[4 * LSMEM_BLOCK] __attribute__((aligned(4096)));
 	struct lsmem_shard_table *table = (void *)blocks;
 	uint8_t block[LSMEM_BLOCK];
@@ -181,10 +186,24 @@ static bool test_check(void)
 	sim_free(sim);
 
 	sim = at_rest();
-	forge(sim);
+	forge(sim, sim->options.k);
 	CHECK(check(sim, &result) == -ENODATA && strstr(sim->last_damage, "parity of 1 rows"));
 	sim_free(sim);
 	return true;
+}
+
+/* Let core scrub, and count what it finds. */
+static void scrub(struct sim *sim, struct core_stats *stats)
+{
+	uint32_t i;
+
+	core_scrub(sim->core, 2);
+	for (i = 0; i < 40 && !sim->error[0]; i++) {
+		core_tick(sim->core);
+		sim_issue(sim);
+		sim_settle(sim);
+	}
+	core_stats(sim->core, stats);
 }
 
 /* Bad shards are found while the store is served, and made of the others. */
@@ -194,27 +213,80 @@ static bool test_scrub(void)
 	struct recover_result result;
 	struct core_stats stats;
 	uint64_t header;
-	uint32_t i;
 
 	CHECK(!sim->error[0] && !check(sim, &result));
 	CHECK(sim_start(sim, false));
 	sim->there = ALL(sim);
-	core_scrub(sim->core, 2);
 	/* Of one segment a block of data and a header are bad. */
 	header = find(sim, 4) - LSMEM_BLOCK;
 	disk_flip(sim->disk, find(sim, 1), 77);
 	disk_flip(sim->disk, header, 1234);
-	for (i = 0; i < 40 && !sim->error[0]; i++) {
-		core_tick(sim->core);
-		sim_issue(sim);
-		sim_settle(sim);
-	}
-	core_stats(sim->core, &stats);
+	scrub(sim, &stats);
 	CHECK(!sim->error[0] && stats.checked && stats.bad_replicas == 2 && !stats.copies_failed);
 	sim_shutdown(sim);
 	sim_cut(sim, DISK_CUT_DROP);
 	CHECK(!check(sim, &result) && !result.bad_copies && result.closed);
 	sim_free(sim);
+	return true;
+}
+
+/* Give the first row of a segment on a shard another block, with a right checksum: so only other shards, or entries, tell. */
+static bool test_compare(uint32_t shard)
+{
+	struct sim *sim = at_rest();
+	bool parity = shard >= sim->options.k, named = false, mended = true;
+	struct recover_result result;
+	struct core_stats stats;
+	struct core_bad bad;
+
+	CHECK(sim_start(sim, false));
+	sim->there = ALL(sim);
+	forge(sim, shard);
+	scrub(sim, &stats);
+	CHECK(!sim->error[0] && stats.checked && stats.bad_replicas == parity && !!stats.copies_failed == !parity);
+	CHECK(stats.unfit);
+	while (core_bad_next(sim->core, &bad)) {
+		named = true;
+		mended &= bad.format == FORMAT_UNFIT && (bad.backup < CORE_BACKUPS) == parity;
+	}
+	CHECK(named && mended);
+	sim_shutdown(sim);
+	sim_cut(sim, DISK_CUT_DROP);
+	/* Parity is made anew. Data are not, since no shard alone is known to be wrong. */
+	CHECK(!check(sim, &result) == parity);
+	sim_free(sim);
+	return true;
+}
+
+/*
+ * One data shard was made wrong, with right checksums, and one of six backups is lost: for four of them the shard would be a
+ * source of the one that is made anew.
+ */
+static bool test_source(void)
+{
+	static const struct sim_options six = { .frames = 10, .size = 1, .steps = 200, .backups = 6, .k = 3, .m = 2 };
+	uint32_t lost, said = 0, i;
+
+	for (lost = 0; lost < six.backups; lost++) {
+		struct sim *sim = at_rest_of(&six);
+		struct core_stats stats;
+
+		CHECK(sim_start(sim, false));
+		sim->there = ALL(sim);
+		forge(sim, 1);
+		core_scrub(sim->core, 0);
+		core_lose(sim->core, lost, "test");
+		for (i = 0; i < 40 && !sim->error[0]; i++) {
+			core_tick(sim->core);
+			sim_issue(sim);
+			sim_settle(sim);
+		}
+		core_stats(sim->core, &stats);
+		CHECK(!sim->error[0] && stats.unfit == stats.copies_failed);
+		said += stats.unfit > 0;
+		sim_free(sim);
+	}
+	CHECK(said == 4);
 	return true;
 }
 
@@ -267,5 +339,8 @@ int main(int argc, char **argv)
 	tap_ok(ok && tries, "a recovery is cut off in each of its %u requests", tries);
 	tap_ok(test_check(), "the check finds bad blocks, goes on without them, and compares parity with data");
 	tap_ok(test_scrub(), "bad shards are found by scrubbing, and made anew in their places");
+	tap_ok(test_compare(3) && test_compare(4), "parity that does not belong to its data is found, named and made anew");
+	tap_ok(test_compare(1), "data that were made wrong are named, and nothing is made of them");
+	tap_ok(test_source(), "no shard is made anew of such data");
 	return tap_end();
 }
