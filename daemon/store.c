@@ -171,8 +171,15 @@ int store_check_active(const struct lsmemd *d, const uint8_t *uuid)
 	return STATUS_REFUSED;
 }
 
-static int create_store(struct lsmemd *d, const struct recover *r,
-			const struct lsmem_super *super, char *name)
+/**
+ * store_plan - what a store is made with
+ * @d: the daemon
+ * @r: the recovery, with open backups
+ * @super: superblock of the backups; NULL: they are blank
+ * @plan: out: for store_make()
+ */
+void store_plan(const struct lsmemd *d, const struct recover *r, const struct lsmem_super *super,
+		struct lsmem_create *plan)
 {
 	const struct config *c = &d->config;
 	struct lsmem_create create;
@@ -194,13 +201,70 @@ static int create_store(struct lsmemd *d, const struct recover *r,
 		create.uid = c->store.uid;
 		create.gid = c->store.gid;
 	}
-	if (kernel_create(d->control, &create))
-		return STATUS_ERROR;
+	*plan = create;
+}
+
+/*
+ * A start that was killed before the store was active leaves it here, with its uuid and nothing in it: it is no data, and
+ * has the memory and the name that this start needs. One in which a daemon is at work is attached, and is not destroyed.
+ */
+static void drop_left(const struct lsmemd *d, const uint8_t *uuid)
+{
+	char name[LSMEM_NAME_BYTES];
+	int err;
+
+	while (!kernel_find_new(uuid, name)) {
+		err = kernel_destroy(d->control, name, false);
+		if (err) {
+			log_warn("%s: was left by a start that did not end, and cannot be destroyed: %s", name, strerror(-err));
+			return;
+		}
+		log_notice("%s: was left by a start that did not end, and was empty: destroyed", name);
+	}
+}
+
+/**
+ * store_make - make a store in the kernel, and attach to it
+ * @d: the daemon; out: @kernel, and @created
+ * @plan: from store_plan(); out: the name
+ * @uuid: of the store
+ *
+ * What an earlier start has left of the store is destroyed first. Logs errors.
+ *
+ * Context: takes as long as the kernel needs for the memory, which no signal but SIGKILL ends.
+ * Return: 0 or a negative errno.
+ */
+int store_make(struct lsmemd *d, struct lsmem_create *plan, const uint8_t *uuid)
+{
+	char name[LSMEM_NAME_BYTES];
+	int err;
+
+	drop_left(d, uuid);
+	err = kernel_create(d->control, plan);
+	if (err)
+		return err;
 	d->created = true;
+	memcpy(name, plan->name, sizeof(name));
+	err = kernel_attach(&d->kernel, d->control, name, uuid);
+	if (err)
+		log_err("%s: cannot be attached: %s", name, strerror(-err));
+	else
+		log_notice("%s: made, %" PRIu64 " MiB of kind = %s", name, (uint64_t)plan->bytes >> 20,
+			   kernel_kind(plan->kind));
+	memcpy(d->kernel.name, name, sizeof(name));
+	return err;
+}
+
+static int create_store(struct lsmemd *d, const struct recover *r,
+			const struct lsmem_super *super, const uint8_t *uuid, char *name)
+{
+	const struct config *c = &d->config;
+	struct lsmem_create create;
+
+	store_plan(d, r, super, &create);
+	if (store_make(d, &create, uuid))
+		return STATUS_ERROR;
 	memcpy(name, create.name, LSMEM_NAME_BYTES);
-	memcpy(d->kernel.name, create.name, LSMEM_NAME_BYTES);
-	log_notice("%s: made, %" PRIu64 " MiB of kind = %s", name, (uint64_t)create.bytes >> 20,
-		   kernel_kind(create.kind));
 	if (create.capacity)
 		log_notice("%s: tiered: its capacity is %" PRIu64 " MiB", name,
 			   (uint64_t)create.capacity >> 20);
@@ -289,12 +353,17 @@ int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_s
 			name, d->where);
 		return STATUS_REFUSED;
 	}
-	err = *name ? kernel_attach(&d->kernel, d->control, name, uuid) : -ENODEV;
+	if (d->created) {	/* before this host took the store (take.c) */
+		strcpy(name, d->kernel.name);
+		err = 0;
+	} else {
+		err = *name ? kernel_attach(&d->kernel, d->control, name, uuid) : -ENODEV;
+	}
 	if (err == -ENODEV) {
-		status = create_store(d, r, super, name);
+		status = create_store(d, r, super, uuid, name);
 		if (status)
 			return status;
-		err = kernel_attach(&d->kernel, d->control, name, uuid);
+		err = 0;
 	}
 	if (err)
 		return attach_failed(d, name, super, err);

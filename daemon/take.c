@@ -16,6 +16,8 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +25,7 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/secret.h"
+#include "base/thread.h"
 #include "lsmemd.h"
 #include "move/target.h"
 #include "remote/move_caller.h"
@@ -44,6 +47,11 @@
  * @wants_take: the transaction is to be done, with @consent
  * @consent: of the source
  * @told: for the recovery; NULL: from the backups
+ * @plan: of the store in this kernel
+ * @thread: makes it
+ * @making: @thread was started, and not joined
+ * @made: @thread is done, with @make_err
+ * @make_err: 0 or a negative errno
  * @here: the source is only told that nothing is needed from it: this host had the store at its start
  * @moved_ns: when MOVE was said, by clock_now_ns(); 0: it was not
  * @said: TARGET_ASK_MOST_S is over, and it is in the log
@@ -60,6 +68,11 @@ struct take {
 	bool wants_digest, wants_take;
 	struct cluster_consent consent;
 	const struct recover_told *told;
+	struct lsmem_create plan;
+	pthread_t thread;
+	bool making;
+	atomic_bool made;
+	int make_err;
 	bool here;
 	uint64_t moved_ns;
 	bool said;
@@ -151,9 +164,81 @@ static int is_store(struct target *target, const struct move_store *store)
 	return 0;
 }
 
+/*
+ * No thread_begin(): nothing is above this store yet, and its memory may have to come from writeback. The main thread leaves
+ * @d->kernel and @d->created alone meanwhile.
+ */
+static void *make(void *context)
+{
+	struct take *t = context;
+
+	t->make_err = store_make(t->d, &t->plan, t->super.uuid);
+	if (!t->make_err && store_give_name(t->d))
+		t->make_err = -EEXIST;
+	if (!t->make_err)
+		log_info("%s: is here for what the source has", t->d->kernel.name);
+	atomic_store(&t->made, true);
+	return NULL;
+}
+
+/*
+ * The store is made while its source serves it: what this host has no memory or no name for, it must not take. A thread does
+ * it, since the memory of a large store takes longer than the source waits for a word.
+ */
+static int is_made(struct target *target)
+{
+	struct take *t = of_target(target);
+	int err;
+
+	if (t->d->config.store.node_line)
+		return 1;	/* an operator has made it; the start attaches to it */
+	if (!t->making) {
+		err = thread_start(&t->thread, make, t);
+		if (err)
+			return err;
+		t->making = true;
+	}
+	if (!atomic_load(&t->made))
+		return 0;
+	return t->make_err ? t->make_err : 1;
+}
+
+/* Wait for the thread. It looks at no signal, but the kernel ends. */
+static void make_ends(struct take *t)
+{
+	if (t->making)
+		pthread_join(t->thread, NULL);
+	t->making = false;
+	atomic_store(&t->made, false);
+}
+
+/* Destroy what was made for a move that is given up. */
+static int unmake(struct take *t)
+{
+	struct lsmemd *d = t->d;
+	char name[LSMEM_NAME_BYTES];
+	int err;
+
+	if (t->making && !atomic_load(&t->made))
+		return -EAGAIN;
+	make_ends(t);
+	if (!d->created)
+		return 0;
+	memcpy(name, d->kernel.name, sizeof(name));
+	kernel_detach(&d->kernel);
+	memcpy(d->kernel.name, name, sizeof(name));	/* for another try, or for the end of the daemon */
+	err = kernel_destroy(d->control, name, false);
+	if (!err)
+		d->created = false;
+	return err;
+}
+
 static int do_drop(struct target *target)
 {
-	return frozen_drop(of_target(target)->d);
+	struct take *t = of_target(target);
+	int err = unmake(t);
+
+	return err ? err : frozen_drop(t->d);
 }
 
 /* They were read before the source was asked. */
@@ -195,7 +280,7 @@ static bool does_need(struct target *target)
 
 static const struct target_user target_user = {
 	.connect = do_connect, .slots = do_slots, .send = do_send, .read = do_read, .end = do_end, .store = is_store,
-	.drop = do_drop, .reached = is_reached, .digest = do_digest, .take = do_take, .holds = does_hold,
+	.drop = do_drop, .reached = is_reached, .made = is_made, .digest = do_digest, .take = do_take, .holds = does_hold,
 	.recover = do_recover, .needs = does_need,
 };
 
@@ -330,6 +415,7 @@ static int look(struct take *t)
 	t->super = *recover_super(r);
 	frames = recover_room(r, 1);
 	t->frames = frames < UINT32_MAX ? (uint32_t)frames : UINT32_MAX;
+	store_plan(d, r, &t->super, &t->plan);
 	recover_free(r);
 	status = expect_store(d, t->super.uuid);
 	return status ? status : store_check_geometry(d, &t->super);
@@ -573,6 +659,7 @@ void take_close(struct lsmemd *d)
 
 	if (!t->d)
 		return;
+	make_ends(t);
 	move_caller_close(&t->caller);
 	forget(t);
 	if (t->ticking)

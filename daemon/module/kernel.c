@@ -172,10 +172,10 @@ static bool is(const char *store, const char *name, const char *value)
 }
 
 /*
- * Find an active store by its @uuid, or, if that is NULL, a durable one of a @kind that no daemon
+ * Find a store in this @state by its @uuid, or, if that is NULL, a durable one of a @kind that no daemon
  * serves. Return: 0 or -ENODEV.
  */
-static int find(const char *uuid, const char *kind, char name[LSMEM_NAME_BYTES])
+static int find(const char *state, const char *uuid, const char *kind, char name[LSMEM_NAME_BYTES])
 {
 	DIR *d = opendir(STORES);
 	struct dirent *entry;
@@ -186,7 +186,7 @@ static int find(const char *uuid, const char *kind, char name[LSMEM_NAME_BYTES])
 		const char *store = entry->d_name;
 
 		if (store[0] == '.' || strlen(store) >= LSMEM_NAME_BYTES ||
-		    !is(store, "state", "active"))
+		    !is(store, "state", state))
 			continue;
 		if (uuid ? !is(store, "uuid", uuid) :
 		    !is(store, "kind", kind) || !is(store, "durability", "durable") ||
@@ -211,7 +211,7 @@ int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES])
 {
 	char text[UUID_TEXT_BYTES];
 
-	return find(uuid_text(uuid, text), NULL, name);
+	return find("active", uuid_text(uuid, text), NULL, name);
 }
 
 /**
@@ -223,7 +223,21 @@ int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES])
  */
 int kernel_find_orphan(uint32_t kind, char name[LSMEM_NAME_BYTES])
 {
-	return find(NULL, kernel_kind(kind), name);
+	return find("active", NULL, kernel_kind(kind), name);
+}
+
+/**
+ * kernel_find_new - find a store with a uuid that was never active
+ * @uuid: of the store
+ * @name: out: the store's name; "": there is none
+ *
+ * Return: 0 or -ENODEV.
+ */
+int kernel_find_new(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES])
+{
+	char text[UUID_TEXT_BYTES];
+
+	return find("new", uuid_text(uuid, text), NULL, name);
 }
 
 /**

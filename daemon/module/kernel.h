@@ -87,6 +87,7 @@ int kernel_create(int control, struct lsmem_create *create);
 int kernel_destroy(int control, const char *name, bool force);
 int kernel_find(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES]);
 int kernel_find_orphan(uint32_t kind, char name[LSMEM_NAME_BYTES]);
+int kernel_find_new(const uint8_t uuid[16], char name[LSMEM_NAME_BYTES]);
 const char *kernel_kind(uint32_t kind);
 const char *uuid_text(const uint8_t uuid[16], char text[UUID_TEXT_BYTES]);
 void kernel_attribute(const char *store, const char *name, char *value, int room);

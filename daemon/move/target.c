@@ -183,7 +183,7 @@ static bool call_source(struct target *t)
 /* Clients of the source are stopped only for what can be taken. */
 static bool read_words(struct target *t)
 {
-	int ret;
+	int ret, made;
 
 	if (t->due && !t->connecting && !t->linked)
 		return call_source(t);
@@ -198,7 +198,10 @@ static bool read_words(struct target *t)
 	}
 	if (t->marked && !ret && is_late(t, TARGET_REACH_S))
 		return give_up(t, -ETIMEDOUT, "the backups are not reached in time");
-	return ret && move_target_move(&t->connection) && enter(t, TARGET_MOVES);
+	made = t->user->made(t);
+	if (made < 0)
+		return give_up(t, made, "the store cannot be made here");
+	return ret && made && move_target_move(&t->connection) && enter(t, TARGET_MOVES);
 }
 
 /* What is known to be wrong ends the move here: a recovery from the backups would take longer than the way back. */
@@ -273,7 +276,7 @@ static bool drop(struct target *t)
 	ret = t->clear ? t->user->drop(t) : 0;
 	if (!ret)
 		return enter(t, TARGET_GIVEN_UP);
-	if (ret == -EBUSY && !is_late(t, TARGET_DROP_S))
+	if (ret == -EAGAIN || (ret == -EBUSY && !is_late(t, TARGET_DROP_S)))
 		return false;
 	return end(t, ret, "the kernel does not drop what was given up");
 }

@@ -21,6 +21,7 @@
  *    is asked for again, until there is one, or the caller gives its lease back;
  *  - what the kernel has of the store from before goes before words come, and what was given up goes before
  *    TARGET_GIVEN_UP (DROP_FIRST). A frozen store that is kept for another host does not, and ends the move (CLOSED_FIRST);
+ *  - MOVE is said only when the kernel has made the store: what cannot be made here is refused while the source serves;
  *  - CLOSE is said only when the store is served, and needs nothing from the source (CLOSE_COMPLETE); it is said again until
  *    the source knows (ASK);
  *  - while the state is TARGET_GIVEN_UP this host does not have the store by this move, and no transaction of it is on its
@@ -70,9 +71,12 @@ struct target;
  * @end: destroy the connection, also one that @connect is making, then call target_gone()
  * @store: is this the store? Can it be taken by what is told of it: is it made for this, are its backups configured?
  *	@term of @target is 0: fill in its @known. Return: 0 or a negative errno
- * @drop: drop what the kernel has of the store. Return: 0, also if it has nothing; -EBUSY: the store is in use; or another
+ * @drop: drop what the kernel has of the store. Return: 0, also if it has nothing; -EBUSY: the store is in use; -EAGAIN: it is
+ *	being made; or another
  *	negative errno, also if it is frozen, for its owner may read it
  * @reached: are the backups there that a recovery needs? Return: 1; 0: not yet; or a negative errno: they will not be
+ * @made: is the store in this kernel, with all its memory, and not served? Begins to make it when it is called first. Return: 1;
+ *	0: not yet; or a negative errno: it cannot be made
  * @digest: read the newest digest on the backups, then call target_digest()
  * @take: take the store in etcd, if it has this term, and the owner's key this revision, then call target_answer(). First
  *	find out whether an earlier call has done so. One at a time
@@ -89,6 +93,7 @@ struct target_user {
 	int (*store)(struct target *target, const struct move_store *store);
 	int (*drop)(struct target *target);
 	int (*reached)(struct target *target);
+	int (*made)(struct target *target);
 	void (*digest)(struct target *target);
 	void (*take)(struct target *target, uint64_t term, uint64_t revision);
 	bool (*holds)(struct target *target);

@@ -181,7 +181,35 @@ ok "$name: a serves it" is_served a
 ok "$name: a's clients were not stopped" eval '! since_host a "its clients wait"'
 cp "$scratch/right.conf" "$scratch/b.conf"
 
+# What cannot be made here is not taken: its source goes on, and its clients were not stopped.
+name='a name in use'
+in_use=$("$ctl" create --size 128M)
+echo store-c >"/sys/class/lsmem/$in_use/given_name"
+sed -i 's/^name = store-b/name = store-c/' "$scratch/b.conf"
+marks
+host b
+ok "$name: is not moved" until_true 30 since_host b 'was not moved from host .*the store cannot be made here (File exists)'
+ok "$name: says which" since_host b 'name = store-c: another store has this name'
+ends b
+is "$name: ends" "$status" 4
+ok "$name: a serves it" is_served a
+ok "$name: a's clients were not stopped" eval '! since_host a "its clients wait"'
+ok "$name: nothing is left" eval '[ "$(ls /sys/class/lsmem | wc -l)" = 2 ]'
+run "$ctl" destroy --force "$in_use"
+cp "$scratch/right.conf" "$scratch/b.conf"
+
+# left: b has a store that is new, and no daemon
+left() { [ -n "$(named b)" ] && [ "$(cat "/sys/class/lsmem/$(named b)/state" "/sys/class/lsmem/$(named b)/attached" | xargs)" = 'new 0' ]; }
+name='killed before the transaction'
+marks
+host b
+tail -n "+$((mark[b] + 1))" -f "$scratch/log.b" 2>/dev/null | grep -qm1 'is here for what the source has'
+slay_host b
+ok "$name: leaves an empty store" until_true 10 left
+ok "$name: a serves it" until_true 60 is_served a
+
 moves a b 'a move'
+ok 'a move: what was left is destroyed' since_host b 'was left by a start that did not end, and was empty: destroyed'
 moves b a 'back, with load' load
 # ---- Daemons killed at random steps ----------------------------------------------------------
 # restarts HOST: its daemon has ended by itself, and is started again

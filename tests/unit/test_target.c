@@ -111,11 +111,12 @@ struct host_a {
  * @words: its kernel may have what was told
  * @connects: @connect was called; likewise @reads and @recovers, by 2 if from the backups
  * @needs: from the source; @busy: the kernel drops nothing; @far: no backup is reached
+ * @full: the kernel has no memory for the store; @slow: .. and is making it; @made: it has made it
  * @closes: CLOSEs that it has said; @taken: transactions that it has asked for
  */
 struct host_b {
 	struct target target;
-	bool alive, serves, old, frozen, words, connects, reads, needs, busy, far;
+	bool alive, serves, old, frozen, words, connects, reads, needs, busy, far, full, slow, made;
 	int recovers;
 	uint64_t lease, renewed_ns, versions[THINGS];
 	uint32_t closes, taken, drops;
@@ -620,10 +621,11 @@ static int b_drop(struct target *target)
 {
 	struct host_b *b = &life.b;
 
-	(void)target;
 	b->drops++;
 	if (b->frozen)
 		return -EPERM;
+	if (b->slow && target->clear)
+		return -EAGAIN;
 	if (b->busy || fault(20))
 		return -EBUSY;
 	b->old = b->words = false;
@@ -637,6 +639,17 @@ static int b_reached(struct target *target)
 	if (fault(1))
 		return -EIO;
 	return !life.b.far && (life.quiet || chance(30));
+}
+
+/* The memory of the store. */
+static int b_made(struct target *target)
+{
+	(void)target;
+	life.b.made = false;
+	if (life.b.full || fault(1))
+		return -ENOMEM;
+	life.b.made = !life.b.slow && (life.quiet || chance(30));
+	return life.b.made;
 }
 
 static void b_digest(struct target *target)
@@ -690,6 +703,8 @@ static void b_recover(struct target *target, const struct recover_told *told)
 		wrong("two recoveries at a time");
 	if (!b_has() || target->term != life.etcd.term)
 		wrong("a store is recovered that another host may have");
+	if (!life.b.made)
+		wrong("a store is taken that the kernel has not made");
 	if (life.b.old)
 		wrong("the kernel has the store of an earlier time");
 	life.b.recovers = told ? 1 : 2;
@@ -703,7 +718,7 @@ static bool b_needs(struct target *target)
 
 static const struct target_user b_user = {
 	.connect = b_connect, .slots = b_slots, .send = b_send, .read = b_read, .end = b_end, .store = b_store,
-	.drop = b_drop, .reached = b_reached, .digest = b_digest, .take = b_take, .holds = b_holds,
+	.drop = b_drop, .reached = b_reached, .made = b_made, .digest = b_digest, .take = b_take, .holds = b_holds,
 	.recover = b_recover, .needs = b_needs,
 };
 
@@ -1491,6 +1506,25 @@ static bool test_kernel(void)
 	begin(1);			/* a frozen store is kept for another host */
 	life.quiet = life.b.frozen = true;
 	CHECK(go(TARGET_GIVEN_UP) && is_back(-EPERM) && life.b.drops == 1 && life.b.old);
+
+	begin(1);			/* no memory: the source goes on */
+	life.quiet = life.b.full = true;
+	pass(1);
+	connects(false);
+	CHECK(go(TARGET_GIVEN_UP) && is_back(-ENOMEM) && !life.b.taken && !strcmp(t->why, "the store cannot be made here"));
+
+	begin(1);			/* memory comes slowly: the source serves meanwhile, and a stop waits */
+	life.quiet = life.b.slow = true;
+	pass(1);
+	connects(false);
+	pass(2 * TARGET_REACH_S);
+	CHECK(t->state == TARGET_READS && t->marked && a_serves() && life.a.source.state == SOURCE_SERVES);
+	target_stop(t);
+	pass(2 * TARGET_DROP_S);
+	CHECK(t->state == TARGET_DROPS && !target_is_over(t));
+	life.b.slow = false;
+	second();
+	CHECK(is_back(-ECANCELED));
 
 	CHECK(reach(TARGET_MOVES));
 	life.b.busy = true;
