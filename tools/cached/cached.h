@@ -259,6 +259,9 @@ bool token_u32(const struct cached_token *token, uint32_t *number);
 bool token_u64(const struct cached_token *token, uint64_t *number);
 bool token_i32(const struct cached_token *token, int32_t *number);
 char *put_u64(char *at, uint64_t number);
+bool is_plain(unsigned char byte);
+bool is_of_word(unsigned char byte);
+char *put_encoded(char *at, const char *bytes, size_t length, bool (*as_is)(unsigned char byte));
 size_t base64_decode(const char *from, size_t length, void *to, size_t room);
 char *base64_encode(const void *from, size_t length, char *to);
 

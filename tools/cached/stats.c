@@ -83,6 +83,12 @@ static void stat_process(struct cached_connection *connection)
 	stat_number(connection, "threads", cached.options.threads);
 }
 
+/* Bytes that items may take */
+static uint64_t limit(const struct lsmem_stat *store)
+{
+	return __atomic_load_n(&cached.limit, __ATOMIC_RELAXED) ?: store->capacity;
+}
+
 static void stat_table(struct cached_connection *connection)
 {
 	struct lsm_table_stat table = { 0 };
@@ -93,7 +99,7 @@ static void stat_table(struct cached_connection *connection)
 	/* One item is the server's own */
 	stat_number(connection, "curr_items", table.items ? table.items - 1 : 0);
 	stat_number(connection, "bytes", store.live_bytes);
-	stat_number(connection, "limit_maxbytes", __atomic_load_n(&cached.limit, __ATOMIC_RELAXED) ?: store.capacity);
+	stat_number(connection, "limit_maxbytes", limit(&store));
 	stat_number(connection, "index_bytes", table.index_bytes);
 	stat_number(connection, "accepting_conns", 1);
 }
@@ -119,7 +125,7 @@ static void stat_settings(struct cached_connection *connection)
 	struct lsmem_stat store = { 0 };
 
 	lsm_stat(cached.lsm, &store);
-	stat_number(connection, "maxbytes", __atomic_load_n(&cached.limit, __ATOMIC_RELAXED) ?: store.capacity);
+	stat_number(connection, "maxbytes", limit(&store));
 	stat_number(connection, "maxconns", options->connections);
 	stat_number(connection, "tcpport", options->path ? 0 : options->port);
 	stat_number(connection, "udpport", 0);
