@@ -107,6 +107,7 @@ static void stat_table(struct cached_connection *connection)
 static void stat_all(struct cached_connection *connection)
 {
 	struct cached_counters sums;
+	struct watch_stat watch;
 	size_t i;
 
 	stat_process(connection);
@@ -115,6 +116,10 @@ static void stat_all(struct cached_connection *connection)
 	for (i = 0; i < COUNTERS; i++)
 		stat_number(connection, names[i], ((uint64_t *)&sums)[i] - ((uint64_t *)&base)[i]);
 	pthread_mutex_unlock(&lock);
+	watch_stat(&watch);
+	stat_number(connection, "log_watchers", watch.watchers);
+	stat_number(connection, "log_watcher_sent", watch.sent);
+	stat_number(connection, "log_watcher_skipped", watch.skipped);
 	stat_number(connection, "lru_crawler_running", __atomic_load_n(&cached.crawler.wanted, __ATOMIC_RELAXED));
 	stat_table(connection);
 }
@@ -144,6 +149,7 @@ static void stat_settings(struct cached_connection *connection)
 	stat_number(connection, "item_size_max", options->item_max);
 	stat_number(connection, "num_threads", options->threads);
 	stat_line(connection, "flush_enabled", "%s", options->no_flush ? "no" : "yes");
+	stat_line(connection, "watch_enabled", "%s", options->no_watch ? "no" : "yes");
 	stat_line(connection, "shutdown_command", "%s", options->shutdown ? "yes" : "no");
 	stat_number(connection, "idle_timeout", options->idle);
 	stat_line(connection, "lru_crawler", "%s", __atomic_load_n(&cached.crawler.disabled, __ATOMIC_RELAXED) ? "no" : "yes");
