@@ -169,8 +169,12 @@ int lsm_table_next(struct lsm_table *unused, uint64_t *cursor, void *key, size_t
 	return 0;
 }
 
-ssize_t lsm_table_evict(struct lsm_table *unused, size_t bytes, uint64_t *evicted)
+ssize_t lsm_table_evict_each(struct lsm_table *unused, size_t bytes,
+			     void (*each)(void *context, const struct lsm_evicted *evicted), void *context,
+			     uint64_t *evicted)
 {
+	(void)each;
+	(void)context;
 	(void)unused;
 	(void)bytes;
 	*evicted = 0;
@@ -196,6 +200,16 @@ void worker_poll_out(struct cached_connection *connection, bool out)
 {
 	(void)connection;
 	(void)out;
+}
+
+void worker_wake(struct cached_worker *unused)
+{
+	(void)unused;
+}
+
+void worker_activate(struct cached_connection *unused)
+{
+	(void)unused;
 }
 
 void worker_wake_all(void)
@@ -288,6 +302,8 @@ static void converse(const uint8_t *data, size_t size, uint8_t pieces, struct an
 		run(connection, answers);
 	}
 	conns_remove(sockets[0]);
+	if (connection->watcher)
+		watch_end(connection);
 	connection_free(connection);
 	close(sockets[1]);
 }

@@ -68,6 +68,12 @@ server_end TERM
 ok 'a cache starts' server_start
 ok 'stats detail: what is counted, what has no room' operate prefixes 0 0
 server_end TERM
+ok 'a cache starts' server_start
+ok 'watch: lines of each log, and a watcher that does not read' operate watch 0 0
+server_end TERM
+ok 'a cache without watch starts' server_start -W
+is 'watch' "$(client watch)" $'CLIENT_ERROR watch commands not allowed\r'
+server_end TERM
 ok 'a cache starts' server_start --memory 60
 big=$(head -c 500000 /dev/zero | tr '\0' x)
 fill_store()

@@ -1203,8 +1203,41 @@ TEST_F(tables, forked)
 
 /* ---- Eviction ------------------------------------------------------------------------------- */
 
+struct told {
+	uint64_t wrong;
+	uint64_t nr;
+	struct lsm_table *table;
+	uint8_t seen[KEYS];
+};
+
+/* Each item that went is told once, as it was, and is gone by then. */
+static void is_told(void *context, const struct lsm_evicted *evicted)
+{
+	uint8_t value[sizeof(struct value) + VALUE_MAX];
+	struct told *told = context;
+	char key[KEY_ROOM];
+	struct value head;
+	size_t length;
+
+	told->nr++;
+	told->wrong++;
+	if (evicted->head_length < sizeof(head))
+		return;
+	memcpy(&head, evicted->head, sizeof(head));
+	if (head.number >= KEYS || told->seen[head.number]++ || head.serial != 1 || !evicted->item.version ||
+	    evicted->key_length != key_of(head.number, key) || memcmp(evicted->key, key, evicted->key_length))
+		return;
+	length = value_of(head.number, 1, value);
+	if (evicted->item.length != length || memcmp(evicted->head, value, evicted->head_length) ||
+	    evicted->head_length != (length < LSM_EVICTED_HEAD ? length : LSM_EVICTED_HEAD) ||
+	    get(told->table, head.number, NULL))
+		return;
+	told->wrong--;
+}
+
 TEST_F(tables, evict)
 {
+	struct told told = { .table = self->table };
 	uint64_t evicted, all = 0;
 	struct lsm_table_stat stat;
 	uint32_t number, hot = 0;
@@ -1230,8 +1263,11 @@ TEST_F(tables, evict)
 	EXPECT_EQ(KEYS - evicted, stat.items);
 	/* All can go: after two rounds none is hot. */
 	for (all = evicted; all < KEYS; all += evicted) {
-		ASSERT_GT(lsm_table_evict(self->table, SIZE_MAX / 2, &evicted), 0);
+		told.nr = 0;
+		ASSERT_GT(lsm_table_evict_each(self->table, SIZE_MAX / 2, is_told, &told, &evicted), 0);
 		ASSERT_GT(evicted, 0);
+		EXPECT_EQ(evicted, told.nr);
+		EXPECT_EQ(0, told.wrong);
 	}
 	EXPECT_EQ(0, lsm_table_evict(self->table, 1, &evicted));
 	EXPECT_STREQ("", inexact(self->table));

@@ -193,6 +193,9 @@ static void got(struct cached_worker *worker, struct entry *entry, struct lsm_ge
 	/* It is large, or has to be removed, or may have changed */
 	if (get->result >= 0 && (get->item.length > SLOT_BYTES || !found || worker->batch->changed))
 		found = item_read(worker, get->key, get->key_length, &view);
+	else if (is_watched(WATCH_FETCHERS))
+		watch_fetched(connection, get->key, get->key_length, found ? "found" : "not_found",
+			      found ? view.length : 0);
 	if (worker->failed)
 		return;
 	detail_count(worker, get->key, get->key_length, found ? PREFIX_HIT : PREFIX_MISS);
@@ -229,6 +232,15 @@ static void was_put(struct cached_worker *worker, struct entry *entry, struct ls
 		worker->changed = true;
 		connection->changed = true;
 	}
+	if (is_watched(WATCH_MUTATIONS)) {
+		const struct cached_header *header = put->value;
+		struct cached_change change = {
+			.mode = ITEM_SET, .key = put->key, .key_length = put->key_length,
+			.length = put->length - sizeof(*header), .expires = header->expires,
+		};
+
+		watch_stored(connection, &change, result);
+	}
 	if (entry->kind == BATCH_META_SET)
 		meta_stored(connection, &worker->batch->metas[entry->meta], result, put->version);
 	else if (entry->kind == BATCH_SET)
@@ -241,6 +253,7 @@ static void was_put(struct cached_worker *worker, struct entry *entry, struct ls
  */
 void batch_flush(struct cached_worker *worker)
 {
+	struct cached_connection *before = worker->serving;
 	struct cached_batch *batch = worker->batch;
 	unsigned int i;
 
@@ -261,6 +274,7 @@ void batch_flush(struct cached_worker *worker)
 		struct entry *entry = &batch->entries[i];
 
 		entry->connection->pending = PENDING_NONE;
+		worker->serving = entry->connection;
 		switch (entry->kind) {
 		case BATCH_TEXT:
 			connection_say(entry->connection, entry->line);
@@ -281,4 +295,5 @@ void batch_flush(struct cached_worker *worker)
 	}
 	batch->nr = batch->nr_gets = batch->nr_puts = batch->nr_metas = 0;
 	batch->changed = false;
+	worker->serving = before;
 }

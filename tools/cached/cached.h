@@ -13,6 +13,7 @@
  *	connection.c	buffers of a connection, reading and writing
  *	conns.c		which descriptors are connections, and the answer to stats conns
  *	stats.c		counters, and the answers to stats
+ *	watch.c		lines of a log for clients that watch
  *	operate.c	dumps of all items, the crawler, the limit of memory
  *	text.c		classic commands
  *	meta.c		meta commands
@@ -153,6 +154,7 @@ struct cached_counters {
  * @detail: count by prefix from the start on
  * @verbose: level of messages
  * @no_flush: flush_all is refused
+ * @no_watch: watch is refused
  * @shutdown: the command shutdown is obeyed
  * @debug_time: the command debugtime moves the clock
  */
@@ -181,6 +183,7 @@ struct cached_options {
 	bool detail;
 	unsigned int verbose;
 	bool no_flush;
+	bool no_watch;
 	bool shutdown;
 	bool debug_time;
 };
@@ -214,6 +217,7 @@ struct cached_crawler {
  * @limit: bytes of live data that cache_memlimit allows, 0: options.memory says
  * @crawler: of upkeep.c
  * @detail: commands are counted by prefix
+ * @watching: WATCH_*: what any watcher wants
  * @started: second at which the server started
  * @open: connections
  * @stop: the server ends
@@ -232,6 +236,7 @@ struct cached {
 	uint64_t limit;
 	struct cached_crawler crawler;
 	bool detail;
+	unsigned int watching;
 	uint32_t started;
 	unsigned int open;
 	bool stop;
@@ -259,6 +264,9 @@ bool token_u32(const struct cached_token *token, uint32_t *number);
 bool token_u64(const struct cached_token *token, uint64_t *number);
 bool token_i32(const struct cached_token *token, int32_t *number);
 char *put_u64(char *at, uint64_t number);
+bool is_plain(unsigned char byte);
+bool is_of_word(unsigned char byte);
+char *put_encoded(char *at, const char *bytes, size_t length, bool (*as_is)(unsigned char byte));
 size_t base64_decode(const char *from, size_t length, void *to, size_t room);
 char *base64_encode(const void *from, size_t length, char *to);
 
@@ -404,7 +412,7 @@ enum cached_result item_touch(struct cached_worker *worker, const char *key, siz
 			      struct cached_view *view);
 enum cached_result item_remove(struct cached_worker *worker, const char *key, size_t key_length);
 enum cached_result item_remove_version(struct cached_worker *worker, const char *key, size_t key_length,
-				       uint64_t version);
+				       const struct lsm_item *item);
 int item_flush_load(void);
 int item_flush(struct cached_worker *worker, uint32_t when);
 void item_flush_due(void);
@@ -483,6 +491,8 @@ enum cached_state {
  * @closing: to be closed when everything has been sent
  * @dead: to be closed at once
  * @changed: in this pass it has changed items
+ * @watcher: of watch.c; NULL: it is none
+ * @reason: why it ends; NULL: an error
  * @state: what it waits for, between passes
  * @since: second of the worker's clock from which its time counts: that of its last command, or of its begin
  *
@@ -518,6 +528,8 @@ struct cached_connection {
 	bool closing;
 	bool dead;
 	bool changed;
+	struct watcher *watcher;
+	const char *reason;
 	enum cached_state state;
 	int64_t since;
 };
@@ -617,6 +629,46 @@ void batch_flush(struct cached_worker *worker);
 /* stats.c */
 void stats_command(struct cached_connection *connection, const struct cached_token *tokens, unsigned int nr);
 
+/* watch.c */
+
+#define WATCH_FETCHERS		(1u << 0)
+#define WATCH_MUTATIONS		(1u << 1)
+#define WATCH_EVICTIONS		(1u << 2)
+#define WATCH_CONNEVENTS	(1u << 3)
+#define WATCH_DELETIONS		(1u << 4)
+
+/**
+ * struct watch_stat - figures of all watchers
+ * @watchers: there are
+ * @sent: lines for them, each counted for each that wants it
+ * @skipped: lines that were dropped
+ */
+struct watch_stat {
+	uint64_t watchers;
+	uint64_t sent;
+	uint64_t skipped;
+};
+
+void watch_fetched(const struct cached_connection *connection, const char *key, size_t key_length, const char *status,
+		   size_t length);
+void watch_stored(const struct cached_connection *connection, const struct cached_change *change,
+		  enum cached_result result);
+void watch_deleted(const struct cached_connection *connection, const char *key, size_t key_length,
+		   const struct lsm_item *item);
+void watch_evicted(void *context, const struct lsm_evicted *evicted);
+void watch_connection(const struct cached_connection *connection, const char *reason);
+const char *watch_command(struct cached_connection *connection, const struct cached_token *tokens, unsigned int nr);
+bool watch_run(struct cached_connection *connection);
+void watch_each(struct cached_worker *worker);
+void watch_end(struct cached_connection *connection);
+void watch_stat(struct watch_stat *stat);
+
+/* Whether a watcher wants to be told */
+static inline bool is_watched(unsigned int what)
+{
+	return __builtin_expect((__atomic_load_n(&cached.watching, __ATOMIC_RELAXED) & what) != 0, false);
+}
+
 /* operate.c */
 void operate_dump(struct cached_connection *connection);
 const char *operate_crawler(struct cached_connection *connection, const struct cached_token *tokens, unsigned int nr);
@@ -674,6 +726,7 @@ bool command_run(struct cached_connection *connection);
  * @busy: there were commands since it expired
  * @changed: connections have changed items in this pass
  * @failed: a read of the command failed, so that its answer is not known
+ * @serving: connection whose command is carried out
  */
 struct cached_worker {
 	struct cached_counters counters;
@@ -696,11 +749,14 @@ struct cached_worker {
 	bool busy;
 	bool changed;
 	bool failed;
+	struct cached_connection *serving;
 };
 
 int worker_start(struct cached_worker *worker);
 void worker_hand(struct cached_worker *worker, int fd);
 void worker_wake_all(void);
+void worker_wake(struct cached_worker *worker);
+void worker_activate(struct cached_connection *connection);
 void worker_stop(struct cached_worker *worker);
 void worker_poll_out(struct cached_connection *connection, bool out);
 

@@ -156,9 +156,12 @@ bool command_run(struct cached_connection *connection)
 {
 	struct cached_worker *worker = connection->worker;
 
+	worker->serving = connection;
 	while (connection->dump ? !connection->dead : can_go_on(connection)) {
 		bool before = worker->changed, complete;
 
+		if (connection->watcher)
+			break;
 		if (connection->swallow) {
 			size_t length = connection->in_end - connection->in_begin;
 			size_t bytes = length < connection->swallow ? length : connection->swallow;
@@ -184,5 +187,5 @@ bool command_run(struct cached_connection *connection)
 		if (!complete)
 			break;
 	}
-	return false;
+	return connection->watcher && !connection->dead && watch_run(connection);
 }

@@ -124,6 +124,8 @@ bool connection_receive(struct cached_connection *connection)
 		connection->worker->counters.bytes_read += (size_t)got;
 		bytes = connection->in_end - connection->in_begin + tls_pending(connection);
 	} while (got && tls_pending(connection));
+	if (!got)
+		connection->reason = "normal";
 	return got > 0;
 }
 

@@ -162,6 +162,13 @@ static bool peek(struct cached_worker *worker, const char *key, size_t key_lengt
 	return false;
 }
 
+static void tell_read(const struct cached_worker *worker, const char *key, size_t key_length, const char *status,
+		      size_t length)
+{
+	if (is_watched(WATCH_FETCHERS))
+		watch_fetched(worker->serving, key, key_length, status, length);
+}
+
 /**
  * item_read - read an item
  * @worker: the caller
@@ -175,8 +182,10 @@ bool item_read(struct cached_worker *worker, const char *key, size_t key_length,
 {
 	ssize_t got = lsm_table_get(cached.table, key, key_length, worker->large, CACHED_OBJECT_MAX, &view->item);
 
-	if (item_is_absent(worker, got))
+	if (item_is_absent(worker, got)) {
+		tell_read(worker, key, key_length, "not_found", 0);
 		return false;
+	}
 	if (got < (ssize_t)sizeof(view->header)) {
 		item_retire(&worker->counters, key, key_length, &view->item);
 		return false;
@@ -184,12 +193,17 @@ bool item_read(struct cached_worker *worker, const char *key, size_t key_length,
 	memcpy(&view->header, worker->large, sizeof(view->header));
 	view->data = worker->large + sizeof(view->header);
 	view->length = (size_t)got - sizeof(view->header);
-	if (item_is_live(&view->header))
+	if (item_is_live(&view->header)) {
+		tell_read(worker, key, key_length, "found", view->length);
 		return true;
-	if (has_expired(&view->header))
+	}
+	if (has_expired(&view->header)) {
+		tell_read(worker, key, key_length, "expired", 0);
 		worker->counters.get_expired++;
-	else
+	} else {
+		tell_read(worker, key, key_length, "flushed", 0);
 		worker->counters.get_flushed++;
+	}
 	item_retire(&worker->counters, key, key_length, &view->item);
 	return false;
 }
@@ -207,7 +221,8 @@ bool item_evict(struct cached_counters *counters, size_t bytes)
 	ssize_t given;
 
 	pthread_mutex_lock(&cached.evicting);
-	given = lsm_table_evict(cached.table, bytes > EVICT_LEAST ? bytes : EVICT_LEAST, &evicted);
+	given = lsm_table_evict_each(cached.table, bytes > EVICT_LEAST ? bytes : EVICT_LEAST,
+				     is_watched(WATCH_EVICTIONS) ? watch_evicted : NULL, NULL, &evicted);
 	pthread_mutex_unlock(&cached.evicting);
 	counters->evictions += evicted;
 	return given > 0;
@@ -428,6 +443,8 @@ enum cached_result item_store(struct cached_worker *worker, struct cached_change
 	worker->counters.cmd_set++;
 	if (result == ITEM_STORED)
 		worker->counters.total_items++;
+	if (is_watched(WATCH_MUTATIONS))
+		watch_stored(worker->serving, change, result);
 	return result;
 }
 
@@ -552,19 +569,22 @@ enum cached_result item_touch(struct cached_worker *worker, const char *key, siz
  * @worker: the caller
  * @key: of the item
  * @key_length: bytes
- * @version: that it must have
+ * @item: its attributes, with the version that it must have
  *
  * Return: ITEM_STORED: it is removed; ITEM_EXISTS: it has another version; ITEM_NOT_FOUND; ITEM_FAILED.
  */
 enum cached_result item_remove_version(struct cached_worker *worker, const char *key, size_t key_length,
-				       uint64_t version)
+				       const struct lsm_item *item)
 {
+	uint64_t version = item->version;
 	enum cached_result result;
 
 	result = result_of(lsm_table_remove(cached.table, key, key_length, LSM_EXPECT, &version));
 	if (result == ITEM_STORED) {
 		worker->counters.delete_hits++;
 		worker->changed = true;
+		if (is_watched(WATCH_DELETIONS))
+			watch_deleted(worker->serving, key, key_length, item);
 	}
 	return result;
 }
@@ -584,7 +604,7 @@ enum cached_result item_remove(struct cached_worker *worker, const char *key, si
 	enum cached_result result = ITEM_EXISTS;
 
 	while (result == ITEM_EXISTS && peek(worker, key, key_length, &header, &item))
-		result = item_remove_version(worker, key, key_length, item.version);
+		result = item_remove_version(worker, key, key_length, &item);
 	if (result == ITEM_EXISTS)
 		result = ITEM_NOT_FOUND;
 	if (result == ITEM_NOT_FOUND)

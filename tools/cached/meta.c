@@ -438,7 +438,7 @@ static void meta_delete(struct cached_connection *connection, struct cached_meta
 		if (item_read(worker, meta->key, meta->key_length, &view)) {
 			result = ITEM_EXISTS;
 			if (view.item.version == meta->cas)
-				result = item_remove_version(worker, meta->key, meta->key_length, meta->cas);
+				result = item_remove_version(worker, meta->key, meta->key_length, &view.item);
 		}
 		if (result != ITEM_STORED)
 			worker->counters.delete_misses++;

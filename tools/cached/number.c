@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* lsmemcached: numbers and keys in the text of commands. */
+#include <ctype.h>
 #include <string.h>
 
 #include "cached.h"
@@ -159,4 +160,53 @@ char *base64_encode(const void *from, size_t length, char *to)
 		*to++ = i + 2 < length ? base64[bits & 63] : '=';
 	}
 	return to;
+}
+
+/**
+ * is_plain - whether a byte needs no encoding in a URI
+ * @byte: it
+ *
+ * Return: it is a letter, a digit or one of -._~
+ */
+bool is_plain(unsigned char byte)
+{
+	return byte < 0x80 && (isalnum(byte) || byte == '-' || byte == '.' || byte == '_' || byte == '~');
+}
+
+/**
+ * is_of_word - whether a byte can be in a word of a command
+ * @byte: it
+ *
+ * Return: it is no blank and no control character.
+ */
+bool is_of_word(unsigned char byte)
+{
+	return byte > ' ' && byte != 0x7f;
+}
+
+/**
+ * put_encoded - write bytes, some of them as % and two digits
+ * @at: out: room for three times as many
+ * @bytes: to write
+ * @length: of them
+ * @as_is: those that are written as they are
+ *
+ * Return: behind the last one.
+ */
+char *put_encoded(char *at, const char *bytes, size_t length, bool (*as_is)(unsigned char byte))
+{
+	static const char digits[] = "0123456789ABCDEF";
+
+	for (; length; length--, bytes++) {
+		unsigned char byte = (unsigned char)*bytes;
+
+		if (as_is(byte)) {
+			*at++ = (char)byte;
+			continue;
+		}
+		*at++ = '%';
+		*at++ = digits[byte >> 4];
+		*at++ = digits[byte & 15];
+	}
+	return at;
 }

@@ -5,7 +5,6 @@
  * A dump is made in passes of DUMP_ITEMS items or DUMP_BYTES, each when the lines of the one before have been sent: so
  * it delays no other client, and one that does not read its lines keeps few of them in memory.
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,33 +18,13 @@
 #define SLEEP_MOST	1000000u	/* microseconds */
 #define BAD_FORMAT	"CLIENT_ERROR bad command line format"
 
-/* Bytes that are no letters, digits or -._~ as % and two digits.  Return: behind the last one. */
-static char *put_encoded(char *at, const char *key, size_t length)
-{
-	static const char digits[] = "0123456789ABCDEF";
-	size_t i;
-
-	for (i = 0; i < length; i++) {
-		unsigned char byte = (unsigned char)key[i];
-
-		if (byte < 0x80 && (isalnum(byte) || strchr("-._~", byte ? byte : ' '))) {
-			*at++ = (char)byte;
-			continue;
-		}
-		*at++ = '%';
-		*at++ = digits[byte >> 4];
-		*at++ = digits[byte & 15];
-	}
-	return at;
-}
-
 static char *put_line(char *at, const char *key, size_t key_length, const struct cached_header *header,
 		      const struct lsm_item *item)
 {
 	uint32_t last = access_last(item);
 
 	memcpy(at, "key=", 4);
-	at = put_encoded(at + 4, key, key_length);
+	at = put_encoded(at + 4, key, key_length, is_plain);
 	at += sprintf(at, " exp=%lld la=%u cas=%llu fetch=%s cls=1 size=%zu\n",
 		      header->expires ? (long long)header->expires : -1, last ? last : header->stored,
 		      (unsigned long long)item->version, last ? "yes" : "no", key_length + (size_t)item->length);
@@ -59,7 +38,7 @@ static char *put_meta_get(char *at, const char *key, size_t key_length, const st
 	size_t i;
 
 	for (i = 0; i < key_length; i++)
-		binary |= (unsigned char)key[i] <= ' ' || key[i] == 0x7f;
+		binary |= !is_of_word((unsigned char)key[i]);
 	memcpy(at, "mg ", 3);
 	at += 3;
 	if (binary) {

@@ -35,6 +35,7 @@ static const struct option longs[] = {
 	{ "ssl-ca-cert", required_argument, NULL, OPTION_SSL_CA_CERT },
 	{ "prefix-delimiter", required_argument, NULL, 'D' },
 	{ "disable-flush-all", no_argument, NULL, 'F' },
+	{ "disable-watch", no_argument, NULL, 'W' },
 	{ "enable-shutdown", no_argument, NULL, 'A' },
 	{ "pidfile", required_argument, NULL, 'P' },
 	{ "debug-time", no_argument, NULL, OPTION_DEBUG_TIME },
@@ -70,6 +71,7 @@ static const char help[] =
 	"      --ssl-ca-cert FILE   clients need a certificate that one of these has signed\n"
 	"  -D, --prefix-delimiter C count commands by the part of their keys before C (stats detail)\n"
 	"  -F, --disable-flush-all  refuse flush_all\n"
+	"  -W, --disable-watch      refuse watch\n"
 	"  -A, --enable-shutdown    obey shutdown\n"
 	"  -P, --pidfile FILE       write the process id to FILE\n"
 	"      --debug-time         obey debugtime, which moves the clock: for tests\n"
@@ -175,6 +177,9 @@ static int parse_one(int option, const char *value, struct cached_options *optio
 	case 'F':
 		options->no_flush = true;
 		return 0;
+	case 'W':
+		options->no_watch = true;
+		return 0;
 	case 'A':
 		options->shutdown = true;
 		return 0;
@@ -213,7 +218,7 @@ int cached_options_parse(int argc, char **argv, struct cached_options *options)
 		.table = 1, .access = 0700, .port = 11211, .threads = 4, .connections = 1024, .backlog = 1024,
 		.item_max = CACHED_OBJECT_MAX, .memory = 95, .delimiter = ':',
 	};
-	while (!ret && (option = getopt_long(argc, argv, "p:U:l:s:a:t:c:b:I:Y:ZD:FAP:vhV", longs, NULL)) >= 0)
+	while (!ret && (option = getopt_long(argc, argv, "p:U:l:s:a:t:c:b:I:Y:ZD:FWAP:vhV", longs, NULL)) >= 0)
 		ret = parse_one(option, optarg, options);
 	if (!ret && optind < argc) {
 		fprintf(stderr, "lsmemcached: %s: no arguments are expected, see --help\n", argv[optind]);

@@ -171,18 +171,9 @@ static void say_prefix(struct cached_connection *connection, const struct prefix
 		       const struct prefix_counts *sums)
 {
 	char line[3 * CACHED_KEY_MAX + NUMBERS_BYTES], *at = line;
-	size_t i;
 
 	memcpy(at, "PREFIX ", 7);
-	at += 7;
-	for (i = 0; i < prefix->length; i++) {
-		unsigned char byte = (unsigned char)prefix->bytes[i];
-
-		if (byte <= ' ' || byte == 0x7f)
-			at += sprintf(at, "%%%02X", byte);
-		else
-			*at++ = (char)byte;
-	}
+	at = put_encoded(at + 7, prefix->bytes, prefix->length, is_of_word);
 	snprintf(at, NUMBERS_BYTES, " get %llu hit %llu set %llu del %llu", (unsigned long long)sums->gets,
 		 (unsigned long long)sums->hits, (unsigned long long)sums->sets, (unsigned long long)sums->deletes);
 	connection_say(connection, line);

@@ -83,6 +83,12 @@ static void stat_process(struct cached_connection *connection)
 	stat_number(connection, "threads", cached.options.threads);
 }
 
+/* Bytes that items may take */
+static uint64_t limit(const struct lsmem_stat *store)
+{
+	return __atomic_load_n(&cached.limit, __ATOMIC_RELAXED) ?: store->capacity;
+}
+
 static void stat_table(struct cached_connection *connection)
 {
 	struct lsm_table_stat table = { 0 };
@@ -93,7 +99,7 @@ static void stat_table(struct cached_connection *connection)
 	/* One item is the server's own */
 	stat_number(connection, "curr_items", table.items ? table.items - 1 : 0);
 	stat_number(connection, "bytes", store.live_bytes);
-	stat_number(connection, "limit_maxbytes", __atomic_load_n(&cached.limit, __ATOMIC_RELAXED) ?: store.capacity);
+	stat_number(connection, "limit_maxbytes", limit(&store));
 	stat_number(connection, "index_bytes", table.index_bytes);
 	stat_number(connection, "accepting_conns", 1);
 }
@@ -101,6 +107,7 @@ static void stat_table(struct cached_connection *connection)
 static void stat_all(struct cached_connection *connection)
 {
 	struct cached_counters sums;
+	struct watch_stat watch;
 	size_t i;
 
 	stat_process(connection);
@@ -109,6 +116,10 @@ static void stat_all(struct cached_connection *connection)
 	for (i = 0; i < COUNTERS; i++)
 		stat_number(connection, names[i], ((uint64_t *)&sums)[i] - ((uint64_t *)&base)[i]);
 	pthread_mutex_unlock(&lock);
+	watch_stat(&watch);
+	stat_number(connection, "log_watchers", watch.watchers);
+	stat_number(connection, "log_watcher_sent", watch.sent);
+	stat_number(connection, "log_watcher_skipped", watch.skipped);
 	stat_number(connection, "lru_crawler_running", __atomic_load_n(&cached.crawler.wanted, __ATOMIC_RELAXED));
 	stat_table(connection);
 }
@@ -119,7 +130,7 @@ static void stat_settings(struct cached_connection *connection)
 	struct lsmem_stat store = { 0 };
 
 	lsm_stat(cached.lsm, &store);
-	stat_number(connection, "maxbytes", __atomic_load_n(&cached.limit, __ATOMIC_RELAXED) ?: store.capacity);
+	stat_number(connection, "maxbytes", limit(&store));
 	stat_number(connection, "maxconns", options->connections);
 	stat_number(connection, "tcpport", options->path ? 0 : options->port);
 	stat_number(connection, "udpport", 0);
@@ -138,6 +149,7 @@ static void stat_settings(struct cached_connection *connection)
 	stat_number(connection, "item_size_max", options->item_max);
 	stat_number(connection, "num_threads", options->threads);
 	stat_line(connection, "flush_enabled", "%s", options->no_flush ? "no" : "yes");
+	stat_line(connection, "watch_enabled", "%s", options->no_watch ? "no" : "yes");
 	stat_line(connection, "shutdown_command", "%s", options->shutdown ? "yes" : "no");
 	stat_number(connection, "idle_timeout", options->idle);
 	stat_line(connection, "lru_crawler", "%s", __atomic_load_n(&cached.crawler.disabled, __ATOMIC_RELAXED) ? "no" : "yes");

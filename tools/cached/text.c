@@ -145,6 +145,8 @@ static enum text_result store(struct command *command, enum cached_mode mode)
 		batch_settle(connection);
 		connection->swallow = change.length + 2;
 		connection->worker->counters.store_too_large++;
+		if (is_watched(WATCH_MUTATIONS))
+			watch_stored(connection, &change, ITEM_TOO_LARGE);
 		detail_count(connection->worker, change.key, change.key_length, PREFIX_SET);
 		/* The client takes the old data for replaced */
 		if (mode == ITEM_SET)
@@ -371,6 +373,7 @@ static enum text_result shut_down(struct command *command)
 		return answer(command, "ERROR: shutdown not enabled");
 	if (command->nr > 1 && !graceful)
 		return answer(command, "CLIENT_ERROR invalid shutdown mode");
+	command->connection->reason = "shutdown";
 	command->connection->closing = true;
 	kill(getpid(), SIGTERM);
 	return TEXT_DONE;
@@ -391,7 +394,7 @@ static enum text_result move_time(struct command *command)
 /* Commands that are carried out one at a time, and the number of their words */
 enum single {
 	INCR, DECR, DELETE, TOUCH, GAT, GATS, FLUSH_ALL, VERSION, VERBOSITY, STATS, SHUTDOWN, DEBUGTIME, LRU_CRAWLER, SLABS,
-	CACHE_MEMLIMIT,
+	CACHE_MEMLIMIT, WATCH,
 };
 
 static const struct {
@@ -413,6 +416,7 @@ static const struct {
 	[LRU_CRAWLER] = { "lru_crawler", 2, CACHED_TOKENS },
 	[SLABS] = { "slabs", 2, CACHED_TOKENS },
 	[CACHE_MEMLIMIT] = { "cache_memlimit", 2, 3 },
+	[WATCH] = { "watch", 1, CACHED_TOKENS },
 };
 
 static enum text_result single(struct command *command, enum single which)
@@ -454,6 +458,8 @@ static enum text_result single(struct command *command, enum single which)
 	case CACHE_MEMLIMIT:
 		command->quiet = is_quiet(command);
 		return answer(command, operate_limit(&command->tokens[1]));
+	case WATCH:
+		return answer(command, watch_command(command->connection, command->tokens, command->nr));
 	}
 	return TEXT_DONE;
 }
@@ -472,6 +478,7 @@ static enum text_result other(struct command *command)
 		return single(command, (enum single)i);
 	}
 	if (token_is(command->tokens, "quit")) {
+		command->connection->reason = "normal";
 		command->connection->closing = true;
 		return TEXT_DONE;
 	}

@@ -43,7 +43,11 @@ static void set_since(struct cached_connection *connection)
 	__atomic_store_n(&connection->since, connection->worker->tick, __ATOMIC_RELAXED);
 }
 
-static void activate(struct cached_connection *connection)
+/**
+ * worker_activate - have a connection looked at in this pass
+ * @connection: of the calling worker
+ */
+void worker_activate(struct cached_connection *connection)
 {
 	struct cached_worker *worker = connection->worker;
 
@@ -57,6 +61,10 @@ static void activate(struct cached_connection *connection)
 static void end(struct cached_connection *connection)
 {
 	TAILQ_REMOVE(queue_of(connection), connection, place);
+	if (connection->watcher)
+		watch_end(connection);
+	if (is_watched(WATCH_CONNEVENTS))
+		watch_connection(connection, connection->reason ? connection->reason : "error");
 	conns_remove(connection->fd);
 	connection_free(connection);
 }
@@ -96,6 +104,7 @@ static void adopt(struct cached_worker *worker)
 
 	if (read(worker->wake, &count, sizeof(count)) < 0)
 		return;
+	watch_each(worker);
 	pthread_mutex_lock(&worker->lock);
 	next = worker->handed;
 	worker->handed = NULL;
@@ -110,6 +119,8 @@ static void adopt(struct cached_worker *worker)
 		if (!conns_add(connection->fd, connection) ||
 		    epoll_ctl(worker->poll, EPOLL_CTL_ADD, connection->fd, &event))
 			end(connection);
+		else if (is_watched(WATCH_CONNEVENTS))
+			watch_connection(connection, NULL);
 	}
 }
 
@@ -124,8 +135,9 @@ static int64_t close_late(struct cached_worker *worker, struct cached_queue *que
 
 		if (left > 0)
 			return left;
-		/* What has commands left is closed after the next pass */
-		if (!connection->active) {
+		/* What has commands left is closed after the next pass; a watcher sends none */
+		if (!connection->active && !connection->watcher) {
+			connection->reason = "idle_timeout";
 			worker->counters.idle_kicks++;
 			end(connection);
 		}
@@ -186,7 +198,7 @@ static void look_at(struct epoll_event *event)
 	if (!connection->active && (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR) || connection->tls_full) &&
 	    !connection_receive(connection))
 		connection->dead = true;
-	activate(connection);
+	worker_activate(connection);
 }
 
 /* Makes the changes of a pass durable. */
@@ -213,7 +225,7 @@ static void rest(struct cached_connection *connection)
 {
 	conns_note(connection);
 	if (connection->more && !connection->out_end)
-		activate(connection);
+		worker_activate(connection);
 }
 
 /* Sends the answers of a pass.  Connections that have more to do stay active. */
@@ -297,7 +309,11 @@ int worker_start(struct cached_worker *worker)
 	return -pthread_create(&worker->thread, NULL, serve, worker);
 }
 
-static void wake(struct cached_worker *worker)
+/**
+ * worker_wake - have a thread begin a pass
+ * @worker: that was started
+ */
+void worker_wake(struct cached_worker *worker)
 {
 	uint64_t one = 1;
 
@@ -323,7 +339,7 @@ void worker_hand(struct cached_worker *worker, int fd)
 	connection->next = worker->handed;
 	worker->handed = connection;
 	pthread_mutex_unlock(&worker->lock);
-	wake(worker);
+	worker_wake(worker);
 }
 
 /**
@@ -334,7 +350,7 @@ void worker_wake_all(void)
 	unsigned int i;
 
 	for (i = 0; i < cached.options.threads; i++)
-		wake(&cached.workers[i]);
+		worker_wake(&cached.workers[i]);
 }
 
 /**
@@ -343,7 +359,7 @@ void worker_wake_all(void)
  */
 void worker_stop(struct cached_worker *worker)
 {
-	wake(worker);
+	worker_wake(worker);
 	pthread_join(worker->thread, NULL);
 	adopt(worker);
 	while (!TAILQ_EMPTY(&worker->greeting))

@@ -29,6 +29,15 @@ struct lsm_aged {
 	uint32_t seglet;
 };
 
+/* A call of lsm_table_evict_each(): what it has done, and who is told */
+struct evicting {
+	uint64_t gone;
+	void (*each)(void *context, const struct lsm_evicted *evicted);
+	void *context;
+};
+
+#define LOT_ROOM	(LSM_LOCKS * (LSM_KEY_ROOM + LSM_EVICTED_HEAD))	/* what is not used takes no memory */
+
 /**
  * struct lot - items that are removed by one system call
  * @nr: of them
@@ -36,7 +45,10 @@ struct lsm_aged {
  * @hashes: of the keys
  * @bytes: of the entries
  * @slots: of the items that are freed
- * @key: room to read one
+ * @told: of the items, if the caller wants to be told; their keys and heads are in @room
+ * @room: for keys; if the caller wants to be told, for all of them and their heads
+ * @used: bytes of @room
+ * @evicting: the call
  */
 struct lot {
 	size_t nr;
@@ -44,7 +56,10 @@ struct lot {
 	uint64_t hashes[LSM_LOCKS];
 	size_t bytes[LSM_LOCKS];
 	_Atomic uint64_t *slots[LSM_LOCKS];
-	uint8_t *key;
+	struct lsm_evicted told[LSM_LOCKS];
+	uint8_t *room;
+	size_t used;
+	struct evicting *evicting;
 };
 
 /* The index of the live object whose entry begins at @position; NO_ITEM: none does. */
@@ -154,24 +169,55 @@ static int survey(struct lsm_table *table, unsigned int *sweeps)
 	return 0;
 }
 
+/*
+ * Notes what the caller is told of an item, whose key is at the end of the room.  One that was replaced meanwhile stays,
+ * because its version is expected.
+ */
+static int note(struct lsm_table *table, struct lot *lot, const struct lsm_listed *listed, size_t key_length)
+{
+	struct lsm_evicted *told = &lot->told[lot->nr];
+	uint8_t *key = lot->room + lot->used, *head = key + key_length;
+	size_t length = listed->object.length - lsm_tail_bytes(key_length);
+	struct lsm_object object;
+	ssize_t got;
+
+	if (listed->object.length < lsm_tail_bytes(key_length))
+		return 0;
+	got = lsm_read(table->lsm, listed->handle, head, length < LSM_EVICTED_HEAD ? length : LSM_EVICTED_HEAD, 0, &object);
+	if (got < 0)
+		return got == -ESTALE || got == -ENOENT ? 0 : (int)got;
+	*told = (struct lsm_evicted){
+		.key = key, .key_length = key_length, .head = head, .head_length = (size_t)got,
+		.item = { .handle = listed->handle, .version = listed->object.version, .length = (uint32_t)length },
+	};
+	lot->used += key_length + (size_t)got;
+	return 1;
+}
+
 /* Adds an item to the lot, if there is one at the bit.  Return: 0 or a negative errno. */
 static int add_item(struct lsm_table *table, struct lot *lot, uint32_t seglet, uint32_t bit)
 {
 	uint64_t index = index_of_bit(table->lsm, seglet, bit);
 	struct lsm_listed listed;
 	struct lsm_place place;
+	uint8_t *key = lot->room + lot->used;
 	ssize_t length;
+	int ret = 1;
 
 	if (index == NO_ITEM || lsm_identify(table->lsm, index, &listed.handle, &place) != LSM_FOUND ||
 	    place.object.table != table->id)
 		return 0;
 	listed.object = place.object;
-	length = lsm_table_key(table, &listed, lot->key);
+	length = lsm_table_key(table, &listed, key);
 	if (length <= 0)
 		return (int)length;
+	if (lot->evicting->each)
+		ret = note(table, lot, &listed, (size_t)length);
+	if (ret <= 0)
+		return ret;
 	lot->ops[lot->nr] = lsm_op_free(listed.handle, LSM_EXPECT, place.object.version);
 	lot->bytes[lot->nr] = lsmem_entry_size(place.object.length);
-	lot->hashes[lot->nr] = lsm_index_hash(table->index, lot->key, (size_t)length);
+	lot->hashes[lot->nr] = lsm_index_hash(table->index, key, (size_t)length);
 	lsm_index_prefetch(table->index, lot->hashes[lot->nr++]);
 	return 0;
 }
@@ -195,7 +241,7 @@ static _Atomic uint64_t *slot_of(struct lsm_table *table, uint64_t hash, uint64_
 }
 
 /* Removes the items of a lot that were not read.  Return: bytes given back, or a negative errno. */
-static ssize_t evict_lot(struct lsm_table *table, struct lot *lot, uint64_t *evicted)
+static ssize_t evict_lot(struct lsm_table *table, struct lot *lot)
 {
 	struct lsm_locks locks = { 0 };
 	size_t i, nr = 0, done = 0;
@@ -213,6 +259,7 @@ static ssize_t evict_lot(struct lsm_table *table, struct lot *lot, uint64_t *evi
 			continue;
 		lot->ops[nr] = lot->ops[i];
 		lot->hashes[nr] = lot->hashes[i];
+		lot->told[nr] = lot->told[i];
 		lot->bytes[nr++] = lot->bytes[i];
 	}
 	if (nr)
@@ -221,19 +268,23 @@ static ssize_t evict_lot(struct lsm_table *table, struct lot *lot, uint64_t *evi
 		if (!lot->ops[i].result) {
 			lsm_table_forget(table, lsm_stripe_of(lot->hashes[i]), lot->slots[i], lot->ops[i].version);
 			bytes += (ssize_t)lot->bytes[i];
-			++*evicted;
+			lot->evicting->gone++;
 		} else if (lot->ops[i].result != -EILSEQ && lot->ops[i].result != -ESTALE &&
 			   lot->ops[i].result != -ENOENT) {
 			ret = lot->ops[i].result;
 		}
 	}
 	lsm_locks_give(table->index, &locks);
-	lot->nr = 0;
+	/* Without the locks: the caller may use the table. */
+	for (i = 0; lot->evicting->each && i < done; i++)
+		if (!lot->ops[i].result)
+			lot->evicting->each(lot->evicting->context, &lot->told[i]);
+	lot->nr = lot->used = 0;
 	return ret ? ret : bytes;
 }
 
 /* Removes items of a seglet.  Return: bytes given back, or a negative errno. */
-static ssize_t evict_seglet(struct lsm_table *table, struct lot *lot, uint32_t seglet, uint64_t *evicted)
+static ssize_t evict_seglet(struct lsm_table *table, struct lot *lot, uint32_t seglet)
 {
 	uint32_t bit = 0;
 	size_t given = 0;
@@ -247,7 +298,7 @@ static ssize_t evict_seglet(struct lsm_table *table, struct lot *lot, uint32_t s
 			ret = add_item(table, lot, seglet, bit);
 		}
 		if (!ret)
-			ret = evict_lot(table, lot, evicted);
+			ret = evict_lot(table, lot);
 		if (ret < 0)
 			return ret;
 		given += (size_t)ret;
@@ -270,13 +321,16 @@ static void move_hand(struct lsm_table *table)
 	atomic_store_explicit(&table->index->header->hand, hand, memory_order_relaxed);
 }
 
-ssize_t lsm_table_evict(struct lsm_table *table, size_t bytes, uint64_t *evicted)
+ssize_t lsm_table_evict_each(struct lsm_table *table, size_t bytes,
+			     void (*each)(void *context, const struct lsm_evicted *evicted), void *context,
+			     uint64_t *evicted)
 {
 	struct lsm_hand *next = &table->hand;
 	const struct lsm_aged *aged;
-	uint64_t gone = 0, version;
+	struct evicting evicting = { .each = each, .context = context };
+	uint64_t version;
 	unsigned int sweeps = 0;
-	struct lot lot;
+	struct lot *lot;
 	size_t given = 0;
 	ssize_t ret = 0;
 
@@ -286,10 +340,12 @@ ssize_t lsm_table_evict(struct lsm_table *table, size_t bytes, uint64_t *evicted
 		return -ECHILD;
 	if (!table->lsm->livemap)
 		return -EOPNOTSUPP;
-	lot.nr = 0;
-	lot.key = malloc(LSM_KEY_ROOM);
-	if (!lot.key)
+	lot = malloc(sizeof(*lot) + (each ? LOT_ROOM : LSM_KEY_ROOM));
+	if (!lot)
 		return -ENOMEM;
+	lot->nr = lot->used = 0;
+	lot->room = (uint8_t *)(lot + 1);
+	lot->evicting = &evicting;
 	pthread_mutex_lock(&table->evicting);
 	/* What was read since the last sweep goes in the second one. */
 	while (ret >= 0 && given < bytes && sweeps <= 2) {
@@ -301,7 +357,7 @@ ssize_t lsm_table_evict(struct lsm_table *table, size_t bytes, uint64_t *evicted
 		version = age_of(table->lsm, aged->seglet);
 		/* What was there may have moved, and what is there now be new. */
 		if (version && version <= next->seglets[next->nr - 1].version)
-			ret = evict_seglet(table, &lot, aged->seglet, &gone);
+			ret = evict_seglet(table, lot, aged->seglet);
 		if (ret < 0)
 			break;
 		given += (size_t)ret;
@@ -309,9 +365,14 @@ ssize_t lsm_table_evict(struct lsm_table *table, size_t bytes, uint64_t *evicted
 		move_hand(table);
 	}
 	pthread_mutex_unlock(&table->evicting);
-	free(lot.key);
-	atomic_fetch_add_explicit(&table->index->header->evicted, gone, memory_order_relaxed);
+	free(lot);
+	atomic_fetch_add_explicit(&table->index->header->evicted, evicting.gone, memory_order_relaxed);
 	if (evicted)
-		*evicted = gone;
+		*evicted = evicting.gone;
 	return ret < 0 && !given ? ret : (ssize_t)given;
+}
+
+ssize_t lsm_table_evict(struct lsm_table *table, size_t bytes, uint64_t *evicted)
+{
+	return lsm_table_evict_each(table, bytes, NULL, NULL, evicted);
 }

@@ -1123,6 +1123,43 @@ int lsm_table_note(struct lsm_table *table, const struct lsmem_note *note, void 
  */
 ssize_t lsm_table_evict(struct lsm_table *table, size_t bytes, uint64_t *evicted);
 
+#define LSM_EVICTED_HEAD	64u		/* most bytes of a value in struct lsm_evicted */
+
+/**
+ * struct lsm_evicted - an item that lsm_table_evict_each() has removed
+ * @key: of the item
+ * @key_length: bytes
+ * @head: first bytes of the value
+ * @head_length: of them, LSM_EVICTED_HEAD or fewer
+ * @item: attributes
+ * @reserved: 0
+ */
+struct lsm_evicted {
+	const void *key;
+	size_t key_length;
+	const void *head;
+	size_t head_length;
+	struct lsm_item item;
+	uint64_t reserved[4];
+};
+
+/**
+ * lsm_table_evict_each() - as lsm_table_evict(), and tell which items were removed
+ * @table: table, opened for writing
+ * @bytes: as for lsm_table_evict()
+ * @each: called for each item after it was removed, with @context, by the calling thread; what it is given is valid
+ *	until it returns.  It may use the table, but not evict from it or close it.  NULL: as lsm_table_evict()
+ * @context: for @each
+ * @evicted: out: items removed; may be NULL
+ *
+ * @each is called for what this call has removed, also if it returns an error then.
+ *
+ * Return: as lsm_table_evict().
+ */
+ssize_t lsm_table_evict_each(struct lsm_table *table, size_t bytes,
+			     void (*each)(void *context, const struct lsm_evicted *evicted), void *context,
+			     uint64_t *evicted);
+
 /**
  * struct lsm_table_stat - figures of a table
  * @items: that are there
