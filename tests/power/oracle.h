@@ -59,6 +59,8 @@ struct record {
 	uint64_t group;		/* 0: none */
 };
 
+_Static_assert(sizeof(struct record) == 48, "qemu/testbed/replicated.py reads it");
+
 /* A state that a slot has or may have: that after an operation. */
 struct state {
 	uint64_t sequence;	/* of the operation */
