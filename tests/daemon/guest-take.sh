@@ -203,7 +203,7 @@ left() { [ -n "$(named b)" ] && [ "$(cat "/sys/class/lsmem/$(named b)/state" "/s
 name='killed before the transaction'
 marks
 host b
-tail -n "+$((mark[b] + 1))" -f "$scratch/log.b" 2>/dev/null | grep -qm1 'is here for what the source has'
+timeout 60 tail -n "+$((mark[b] + 1))" -f "$scratch/log.b" 2>/dev/null | grep -qm1 'is here for what the source has'
 slay_host b
 ok "$name: leaves an empty store" until_true 10 left
 ok "$name: a serves it" until_true 60 is_served a
