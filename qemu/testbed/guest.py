@@ -43,9 +43,9 @@ HOST_DIR = "/run/lsmem-host"
 BOOT_SECONDS = 180.0
 # The emulation of QEMU before 8.1 may execute bytes that the kernel's code patching has changed
 # already: it reads the bytes of an instruction and looks up their page at different times.  Then the
-# guest dies while its kernel boots, mostly of an unknown int3, and not always with a message.  A
-# guest that dies before its command begins, without a word of lsmem, is started again, up to BOOTS
-# times in all.  (QEMU commits cb62bd15e14e and deba78709ae8.)
+# guest dies while its kernel boots, mostly of an unknown int3, and not always with a message, or it
+# stands still.  A guest that dies before its command begins, or does not come to it, without a word
+# of lsmem, is started again, up to BOOTS times in all.  (QEMU commits cb62bd15e14e and deba78709ae8.)
 BOOTS = 3
 # In the kernel log: a message of the module, a line of its call traces
 LSMEM_WORDS = "lsmem:", "[lsmem]"
@@ -151,8 +151,13 @@ class Guest:
         """Waits until the command is about to run; returns the seconds since the guest's start."""
         timeout = timeout or BOOT_SECONDS * self.kernel.patience
         while True:
-            process.wait_until(f"the guest in {self.workdir} to boot; see its files `console` "
-                               "and `qemu.log`", self._booted_or_dead, timeout)
+            try:
+                process.wait_until(f"the guest in {self.workdir} to boot; see its files `console` "
+                                   "and `qemu.log`", self._booted_or_dead, timeout)
+            except TestbedError:
+                if not self._boot_again():
+                    raise
+                continue
             if self._boot_seconds() is not None or not self._boot_again():
                 break
         if self._boot_seconds() is None:
@@ -216,16 +221,21 @@ class Guest:
         self._reader.start()
 
     def _boot_again(self) -> bool:
-        """Starts the guest again if it died by itself before its command; returns whether it did."""
+        """Starts a guest again that died by itself before its command, or stands still.
+
+        Returns whether it did.
+        """
         console = self.workdir / "console"
         if self._boots == BOOTS or self._exit_code() is not None or any(
                 word in self.kernel_log() for word in LSMEM_WORDS):
             return False
         assert self._qemu is not None and self._reader is not None
+        how = "stood still" if self.alive() else "died"
+        process.kill_group(self._qemu)
         process.reap(self._qemu)
         self._reader.join(process.KILL_WAIT_SECONDS)
         kept = self.workdir / f"console.{self._boots}"
-        print(f"the guest died while it booted, {self._last_words()}; booting again; see {kept}",
+        print(f"the guest {how} while it booted, {self._last_words()}; booting again; see {kept}",
               file=sys.stderr, flush=True)
         console.touch()
         console.replace(kept)
