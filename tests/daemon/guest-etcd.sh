@@ -88,7 +88,7 @@ uuid=$(cat "/sys/class/lsmem/$store/uuid")
 put d 1
 slay
 ok 'remote: resumes after a SIGKILL' start resume
-ok 'remote: cuts off what was left, by the term of etcd' said 'term 2' "$scratch/server.log"
+ok 'remote: cuts off what was left, by the term of etcd' until_true 10 said 'term 2' "$scratch/server.log"
 forget
 config_remote b
 refuses 'remote: its owner is alive' 4 'host a owns the store, term 2, and is alive'
