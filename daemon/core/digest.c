@@ -268,6 +268,8 @@ static void core_record_durable(struct core *core)
 		core_each_backup(b, seg->coded ? 0 : seg->listed & ~record->on[i])
 			core_frame_free(core, b, seg->frame[b]);
 		seg->listed = record->on[i];
+		if (seg->open && seg->open->rows)
+			core_rows_listed(seg->open->rows);
 		if (seg->life == CORE_OPENING) {
 			/* Invariant 2: the kernel may write to the segment from now on. */
 			seg->life = CORE_OPEN;

@@ -40,7 +40,7 @@ void core_extend_run(struct core *core)
 		struct core_open *open = core->list[i];
 		struct core_segment *seg = open->segment;
 
-		core_each_backup(b, seg ? seg->adding & ~seg->near : 0) {
+		core_each_backup(b, seg && !seg->coded ? seg->adding & ~seg->near : 0) {
 			if (open->replica[b].issued < open->committed)
 				continue;
 			seg->near |= 1u << b;

@@ -89,7 +89,7 @@ enum core_life {
  * @life: enum core_life; CORE_FREE: the entry is not in use
  * @on: backups with a replica of it; all of them count for what is durable
  * @listed: of @on, those that the durable digest lists
- * @adding: backups to which a replica of the open segment is being written; see extend.c
+ * @adding: backups to which a replica or shard of the open segment is being written; see extend.c and rebuild.c
  * @near: of @adding, those to which all committed data have been issued
  * @bad: of @on, those whose replica failed the check when the segment was copied
  * @doubted: backups whose replica is to be checked
@@ -370,6 +370,7 @@ enum core_rebuild_step {
 	CORE_REBUILD_LANE,		/* the next lane is to be read */
 	CORE_REBUILD_TABLES,		/* tables are being read */
 	CORE_REBUILD_ROWS,		/* rows are being read */
+	CORE_REBUILD_SIDES,		/* of an open segment: records that the frame still has are being overwritten */
 	CORE_REBUILD_WRITE,		/* the shard of a segment is being written */
 	CORE_REBUILD_WRITTEN,		/* all lanes are written */
 	CORE_REBUILD_FLUSHING,
@@ -382,6 +383,7 @@ enum core_rebuild_step {
  * @to: backup that is written
  * @frame: on @to
  * @lane: that is being made
+ * @done: lanes that are made, as a mask
  * @held: lanes without a segment, which are taken until the end
  * @segments: by lane: number of its segment; CORE_NONE: none
  * @step: enum core_rebuild_step
@@ -401,7 +403,7 @@ enum core_rebuild_step {
  */
 struct core_rebuild {
 	uint32_t stripe, shard, to, frame;
-	uint32_t lane, held;
+	uint32_t lane, done, held;
 	uint32_t segments[CODE_SHARDS];
 	uint8_t step;
 	bool check, all, stop;
@@ -639,6 +641,10 @@ void core_rows_flushed(struct core_rows *rows, uint32_t backup);
 void core_rows_sides(struct core *core, struct core_op *op, int error);
 void core_rows_lost(struct core_rows *rows, uint32_t backup);
 void core_rows_shrunk(struct core_rows *rows, uint32_t backup);
+bool core_rows_may_add(const struct core *core, const struct core_open *open);
+uint32_t core_rows_add(struct core *core, struct core_segment *seg, uint32_t backup, uint8_t *to, uint8_t *scratch);
+bool core_rows_give_up(struct core_segment *seg, uint32_t backup);
+void core_rows_listed(struct core_rows *rows);
 bool core_rows_close(struct core_rows *rows, const struct core_close *close);
 bool core_rows_close_run(struct core *core, struct core_close *close);
 

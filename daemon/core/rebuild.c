@@ -14,7 +14,8 @@
  * or table, or parity of other data, is made of the others, and written in its place. If the entries are wrong, no shard is
  * known to be right: the segment is named, and what is live of it is written anew from memory.
  *
- * All segments of a stripe that gets a frame are closed or sealed, and until the end no other one gets a lane of it: the free ones are taken.
+ * Segments of the stripe that are open get their shard at last, from memory: the rows that there are, and with each batch
+ * from then on what that writes (row_add(), S9). Until the end no other segment gets a lane of the stripe: the free ones are taken.
  * core_tick() sets how much may be read until the next tick.
  */
 #include <errno.h>
@@ -69,7 +70,7 @@ static uint32_t rebuild_on(const struct core *core, uint32_t stripe)
 	return on;
 }
 
-/* Has the stripe a segment that is not closed, or that a reader of memory may still need? */
+/* Has the stripe a segment that is being opened or closed, or that memory does not have all of? */
 static bool rebuild_busy(const struct core *core, uint32_t stripe)
 {
 	uint32_t i;
@@ -77,19 +78,22 @@ static bool rebuild_busy(const struct core *core, uint32_t stripe)
 	for (i = 0; i < core->nr_opens; i++) {
 		const struct core_segment *seg = core->list[i]->segment;
 
-		if (seg && seg->coded && seg->lane.stripe == stripe)
+		if (seg && seg->coded && seg->lane.stripe == stripe && !core_rows_may_add(core, core->list[i]))
 			return true;
 	}
 	return false;
 }
 
-/* Choose a backup for one more shard. Return: CORE_BACKUPS: there is no place. */
-static uint32_t rebuild_place(const struct core *core, uint32_t stripe)
+/*
+ * Choose a backup for one more shard. @wait: writers wait for it: it may take the last frame. Return: CORE_BACKUPS: there is
+ * no place.
+ */
+static uint32_t rebuild_place(const struct core *core, uint32_t stripe, bool wait)
 {
 	uint32_t shards = core_shards(core), to, left;
 
 	to = core_choose_shard(core, rebuild_on(core, stripe), stripe);
-	if (to == CORE_BACKUPS || shards < core->least_shards)
+	if (to == CORE_BACKUPS || shards < core->least_shards || wait)
 		return to;
 	/* The last frames are left for new segments: core_choose_copy(). */
 	left = lanes_left(core->lanes, core->least_shards) + core->shards.k * core_left_without(core, shards, to);
@@ -146,34 +150,53 @@ static bool rebuild_check(struct core *core)
 	return false;
 }
 
-/* Choose a stripe that lacks a shard, or a segment to check. Return: false: there is none now. */
+/* Begin to make a shard of a stripe. Return: false: it lacks none, or not now. */
+static bool rebuild_stripe(struct core *core, uint32_t stripe, bool wait)
+{
+	uint32_t all = (1u << (core->shards.k + core->shards.m)) - 1, there = lanes_there(core->lanes, stripe);
+	struct core_rebuild *re = &core->rebuild;
+
+	if (core->stripes[stripe] != CORE_STRIPE_LISTED || !lanes_used(core->lanes, stripe) || there == all ||
+	    (uint32_t)__builtin_popcount(there) < core->shards.k || rebuild_busy(core, stripe))
+		return false;
+	re->to = rebuild_place(core, stripe, wait);
+	if (re->to == CORE_BACKUPS)
+		return false;
+	re->frame = core->free_frames[re->to][--core->nr_free[re->to]];
+	re->stripe = stripe;
+	re->shard = __builtin_ctz(~there);
+	re->lane = 0;
+	re->done = 0;
+	re->step = CORE_REBUILD_LANE;
+	re->check = false;
+	re->all = false;
+	re->stop = false;
+	rebuild_take(core);
+	core->changes++;
+	return true;
+}
+
+/*
+ * Choose a stripe that lacks a shard, first one with an open segment of which nothing is acknowledged without it, or a segment
+ * to check. Return: false: there is none now.
+ */
 static bool rebuild_begin(struct core *core)
 {
 	struct core_rebuild *re = &core->rebuild;
-	uint32_t all = (1u << (core->shards.k + core->shards.m)) - 1, i, there;
+	uint32_t i;
 
-	for (i = 0; i < core->nr_stripes; i++) {
-		uint32_t stripe = re->next++ % core->nr_stripes;
+	for (i = 0; i < core->nr_opens; i++) {
+		const struct core_segment *seg = core->list[i]->segment;
 
-		there = lanes_there(core->lanes, stripe);
-		if (core->stripes[stripe] != CORE_STRIPE_LISTED || !lanes_used(core->lanes, stripe) || there == all ||
-		    (uint32_t)__builtin_popcount(there) < core->shards.k || rebuild_busy(core, stripe))
-			continue;
-		re->to = rebuild_place(core, stripe);
-		if (re->to == CORE_BACKUPS)
-			continue;
-		re->frame = core->free_frames[re->to][--core->nr_free[re->to]];
-		re->stripe = stripe;
-		re->shard = __builtin_ctz(~there);
-		re->lane = 0;
-		re->step = CORE_REBUILD_LANE;
-		re->check = false;
-		re->all = false;
-		re->stop = false;
-		rebuild_take(core);
-		core->changes++;
-		return true;
+		if (seg && seg->coded && (uint32_t)__builtin_popcount(seg->on) < core->least_shards &&
+		    rebuild_stripe(core, seg->lane.stripe, true))
+			return true;
 	}
+	if (core->state != CORE_RUNNING)
+		return false;
+	for (i = 0; i < core->nr_stripes; i++)
+		if (rebuild_stripe(core, re->next++ % core->nr_stripes, false))
+			return true;
 	return rebuild_check(core);
 }
 
@@ -189,11 +212,42 @@ static void rebuild_end(struct core *core)
 	core->changes++;
 }
 
+/* Return: the segment of a lane, if it is open and the shard is being added to it; else NULL. */
+static struct core_segment *rebuild_adding(struct core *core, uint32_t lane)
+{
+	const struct core_rebuild *re = &core->rebuild;
+	uint32_t n = re->segments[lane];
+	struct core_segment *seg = re->check || n == CORE_NONE ? NULL : &core->segments[n];
+
+	return seg && seg->adding >> re->to & 1u ? seg : NULL;
+}
+
+/*
+ * Let open segments go on without the shard. Return: no batch is on its way to the frame: else it could arrive after what
+ * the next owner of the frame writes.
+ */
+static bool rebuild_give_up(struct core *core)
+{
+	uint32_t lane, nr = 0;
+
+	for (lane = 0; lane < core->shards.k; lane++) {
+		struct core_segment *seg = rebuild_adding(core, lane);
+
+		if (!seg)
+			continue;
+		if (core_rows_give_up(seg, core->rebuild.to) || !(core_alive(core) >> core->rebuild.to & 1u))
+			core_extend_stop(seg, core->rebuild.to);
+		else
+			nr++;
+	}
+	return !nr;
+}
+
 /**
  * core_rebuild_stop - give up the shard that is being made
  * @core: core
  *
- * It ends when no request is in flight.
+ * It ends when no request is in flight; until then core_rebuild_run() calls this again.
  */
 void core_rebuild_stop(struct core *core)
 {
@@ -203,7 +257,7 @@ void core_rebuild_stop(struct core *core)
 		return;
 	re->stop = true;
 	core->rebuilds = true;
-	if (re->in_flight)
+	if (!rebuild_give_up(core) || re->in_flight)
 		return;
 	if (!re->check)
 		core_frame_free(core, re->to, re->frame);
@@ -403,8 +457,74 @@ static void rebuild_write(struct core *core, struct core_segment *seg)
 	re->step = CORE_REBUILD_WRITE;
 }
 
-/* All requests of a step are done: begin the next one. */
-static void rebuild_step(struct core *core)
+/*
+ * Choose the next lane; first those of closed segments: an open one is not closed while it is given the shard. Return: false:
+ * they are all done, or what is left is being closed.
+ */
+static bool rebuild_next(struct core *core)
+{
+	struct core_rebuild *re = &core->rebuild;
+	uint32_t i;
+
+	for (i = 0; i < 2 * core->shards.k; i++) {
+		const struct core_segment *seg;
+		bool open = i >= core->shards.k;
+
+		re->lane = i % core->shards.k;
+		if (re->done >> re->lane & 1u)
+			continue;
+		seg = rebuild_segment(core);
+		if (!seg)
+			re->done |= 1u << re->lane;
+		else if (seg->open ? open && core_rows_may_add(core, seg->open) : !open)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The frame may be that which the segment had before its backup was lost, with records of then: to a daemon that goes on they
+ * could seem newer than what protects now.
+ */
+static void rebuild_sides(struct core *core)
+{
+	struct core_rebuild *re = &core->rebuild;
+
+	memset(rebuild_block(core, re->shard, core->shards.side), 0, SHARD_SIDES * SHARD_SIDE * LSMEM_BLOCK);
+	rebuild_range(re, re->to, re->shard, core->shards.side, SHARD_SIDES * SHARD_SIDE);
+	re->step = CORE_REBUILD_SIDES;
+}
+
+/* Give an open segment the shard. */
+static void rebuild_open(struct core *core, struct core_segment *seg)
+{
+	struct core_rebuild *re = &core->rebuild;
+	uint32_t rows;
+
+	seg->frame[re->to] = re->frame;
+	seg->shard[re->to] = (uint8_t)re->shard;
+	core_make_header(core, seg, re->to, seg->open->event.time, (void *)rebuild_block(core, re->shard, 0));
+	rows = core_rows_add(core, seg, re->to, rebuild_block(core, re->shard, shard_row(0)), re->parity);
+	rebuild_range(re, re->to, re->shard, 0, RULE(EXTEND_WHOLE) ? 1 + rows : 1);
+	re->step = CORE_REBUILD_WRITE;
+}
+
+/* Have open segments got the batches that were made before the shard was added, or that complete it? */
+static bool rebuild_whole(struct core *core)
+{
+	uint32_t lane;
+
+	for (lane = 0; lane < core->shards.k; lane++) {
+		const struct core_segment *seg = rebuild_adding(core, lane);
+
+		if (seg && !row_whole(seg->open->rows->writer) && RULE(EXTEND_WHOLE))
+			return false;
+	}
+	return true;
+}
+
+/* All requests of a step are done: begin the next one. Return: false: not now. */
+static bool rebuild_step(struct core *core)
 {
 	struct core_rebuild *re = &core->rebuild;
 	const struct shard_geometry *g = &core->shards;
@@ -416,27 +536,35 @@ static void rebuild_step(struct core *core)
 		if (re->step == CORE_REBUILD_WRITE)
 			core->flush_wanted[lanes_where(core->lanes, re->stripe, re->shard).backup] = true;
 		rebuild_end(core);
-		return;
+		return true;
 	}
 	if (re->step == CORE_REBUILD_WRITE) {
-		re->step = CORE_REBUILD_LANE;
-		re->lane++;
+		re->done |= 1u << re->lane;
 		re->all = false;
 	}
-	while (re->lane < g->k && !rebuild_segment(core)) {
+	seg = rebuild_segment(core);
+	if (re->step == CORE_REBUILD_WRITE || !seg ||
+	    (re->step == CORE_REBUILD_SIDES && !(seg->open && core_rows_may_add(core, seg->open))))
 		re->step = CORE_REBUILD_LANE;
-		re->lane++;
-	}
-	core->changes++;
-	if (re->lane == g->k || (!re->check && !RULE(COPY_WHOLE))) {
+	if (!re->check && re->step == CORE_REBUILD_LANE && (!RULE(COPY_WHOLE) || !rebuild_next(core))) {
+		if (RULE(COPY_WHOLE) && (re->done != (1u << g->k) - 1 || !rebuild_whole(core)))
+			return false;
+		core->changes++;
 		re->step = CORE_REBUILD_WRITTEN;
 		core->flush_wanted[re->to] = true;
-		return;
+		return true;
 	}
+	core->changes++;
 	seg = rebuild_segment(core);
 	switch (re->step) {
 	case CORE_REBUILD_LANE:
-		rebuild_lane(core, seg);
+		if (seg->open)
+			rebuild_sides(core);
+		else
+			rebuild_lane(core, seg);
+		break;
+	case CORE_REBUILD_SIDES:
+		rebuild_open(core, seg);
 		break;
 	case CORE_REBUILD_TABLES:
 		if (row_read_closed(&re->read) || re->read.length != seg->item.length) {
@@ -453,6 +581,7 @@ static void rebuild_step(struct core *core)
 	default:
 		break;
 	}
+	return true;
 }
 
 /* Where a lane begins on a backup. */
@@ -471,7 +600,7 @@ static bool rebuild_request(struct core *core)
 {
 	struct core_rebuild *re = &core->rebuild;
 	struct core_rebuild_range *range = &re->ranges[re->at];
-	bool write = re->step == CORE_REBUILD_WRITE;
+	bool write = re->step == CORE_REBUILD_SIDES || re->step == CORE_REBUILD_WRITE;
 	uint32_t most = core->io_bytes / LSMEM_BLOCK, nr;
 	struct core_op *op;
 
@@ -502,15 +631,19 @@ void core_rebuild_run(struct core *core)
 {
 	struct core_rebuild *re = &core->rebuild;
 
-	if (!core->lanes || core->state != CORE_RUNNING ||
-	    (re->stripe == CORE_NONE && (!core->rebuilds || !rebuild_begin(core))))
+	/* What waits for a shard is waited for by a daemon that ends, too. */
+	if (!core->lanes || (core->state != CORE_RUNNING &&
+			     (core->state != CORE_DRAINING || (re->stripe != CORE_NONE && re->check))))
+		return;
+	if (re->stripe != CORE_NONE && re->stop)
+		core_rebuild_stop(core);
+	if (re->stripe == CORE_NONE && (!core->rebuilds || !rebuild_begin(core)))
 		return;
 	while (re->stripe != CORE_NONE && !re->stop && re->step < CORE_REBUILD_WRITTEN) {
 		if (rebuild_request(core))
 			continue;
-		if (re->in_flight || re->at < re->nr)
+		if (re->in_flight || re->at < re->nr || !rebuild_step(core))
 			return;
-		rebuild_step(core);
 	}
 }
 
@@ -563,7 +696,8 @@ void core_rebuild_flushed(struct core *core, uint32_t backup)
 
 	if (!core->lanes || re->stripe == CORE_NONE || re->to != backup || re->step != CORE_REBUILD_FLUSHING)
 		return;
-	if (core->state != CORE_RUNNING || re->stop || !lanes_put_back(core->lanes, re->stripe, re->shard, &where)) {
+	if ((core->state != CORE_RUNNING && core->state != CORE_DRAINING) || re->stop ||
+	    !lanes_put_back(core->lanes, re->stripe, re->shard, &where)) {
 		core_rebuild_stop(core);
 		return;
 	}
@@ -573,6 +707,10 @@ void core_rebuild_flushed(struct core *core, uint32_t backup)
 
 		if (!seg || seg->life == CORE_LEAVING)
 			continue;
+		if (rebuild_adding(core, lane)) {
+			row_join(seg->open->rows->writer, re->shard);
+			core_extend_stop(seg, backup);
+		}
 		seg->on |= 1u << backup;
 		seg->frame[backup] = re->frame;
 		seg->shard[backup] = (uint8_t)re->shard;

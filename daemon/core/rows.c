@@ -40,7 +40,7 @@ static uint32_t rows_backup(const struct core_segment *seg, uint32_t shard)
 {
 	uint32_t b;
 
-	core_each_backup(b, seg->on)
+	core_each_backup(b, seg->on | seg->adding)
 		if (seg->shard[b] == shard)
 			return b;
 	return CORE_BACKUPS;
@@ -58,13 +58,13 @@ static struct core_rows *rows_new(struct core *core, struct core_open *open)
 }
 
 /* Make the writer; log data up to @from are durable. Return: false: no memory. */
-static bool rows_write(struct core_rows *rows, uint32_t from, uint64_t record)
+static bool rows_write(struct core_rows *rows, uint32_t from, uint64_t record, uint64_t last)
 {
 	struct core *core = rows->core;
 	const struct core_segment *seg = rows->open->segment;
 	struct row_params params = {
 		.code = core->code, .g = &core->shards, .id = rows_id(core, seg), .least = core->least_shards,
-		.from = from, .record = record, .block = rows_block, .arg = rows,
+		.from = from, .record = record, .last = last, .block = rows_block, .arg = rows,
 	};
 	uint32_t b;
 
@@ -171,7 +171,7 @@ void core_rows_place(struct core *core, struct core_open *open)
 	core_lane_use(core, seg, &lane);
 	seg->open = open;
 	open->segment = seg;
-	if (!rows_write(rows, 0, 0)) {
+	if (!rows_write(rows, 0, 0, 0)) {
 		open->segment = NULL;
 		core_rows_put(rows);
 		core_segment_free(core, seg);
@@ -220,6 +220,7 @@ static bool rows_ready(struct core *core, struct core_open *open)
 	const uint8_t *sides[CODE_SHARDS] = { NULL };
 	struct shard_id id = rows_id(core, seg);
 	uint32_t alive = seg->on & ~core->lost, b;
+	uint64_t record, last;
 
 	if (rows->writer)
 		return true;
@@ -246,7 +247,8 @@ static bool rows_ready(struct core *core, struct core_open *open)
 	core_each_backup(b, alive)
 		if (seg->shard[b] >= core->shards.k)
 			sides[seg->shard[b]] = rows_sides(rows, seg->shard[b]);
-	return rows_write(rows, open->durable, row_next(&core->shards, &id, sides, open->durable));
+	record = row_next(&core->shards, &id, sides, open->durable, &last);
+	return rows_write(rows, open->durable, record, last);
 }
 
 /**
@@ -275,11 +277,12 @@ static bool rows_batch(struct core *core, struct core_open *open)
 {
 	const struct core_segment *seg = open->segment;
 	struct core_rows *rows = open->rows;
-	uint32_t alive = seg->on & ~core->lost, alone = 0, i, n, b;
+	uint32_t alive = (seg->on | seg->adding) & ~core->lost, alone = 0, i, n, b;
 	struct core_row_batch *batch;
 	const struct row_batch *made;
 
-	if (open->committed < open->hold || !rows_ready(core, open) || row_issued(rows->writer) >= open->committed)
+	if (open->committed < open->hold || !rows_ready(core, open) ||
+	    (row_issued(rows->writer) >= open->committed && !row_again(rows->writer)))
 		return false;
 	core_each_backup(b, alive) {
 		/* A parity shard can get two writes. */
@@ -444,6 +447,81 @@ void core_rows_shrunk(struct core_rows *rows, uint32_t backup)
 {
 	if (rows->writer)
 		row_shrunk(rows->writer, rows->open->segment->shard[backup]);
+}
+
+/**
+ * core_rows_may_add - can a shard of an open segment be made of its log data in memory?
+ * @core: core
+ * @open: a coded segment, or one without a place
+ *
+ * As in core_may_extend(). A backup that is lost counts still, maybe for the same shard.
+ */
+bool core_rows_may_add(const struct core *core, const struct core_open *open)
+{
+	const struct core_segment *seg = open->segment;
+
+	return seg && seg->life == CORE_OPEN && open->rows && open->rows->writer && open->placed && !open->reopened &&
+	       !open->closed && !open->close && !seg->adding && !(seg->on & core->lost) &&
+	       row_may_add(open->rows->writer);
+}
+
+/**
+ * core_rows_add - begin to make a shard of an open segment
+ * @core: core
+ * @seg: core_rows_may_add() was true; backup, frame and shard are noted in it
+ * @backup: backup of the shard
+ * @to: out: blocks of the rows that are to be written to it; later ones get there with batches
+ * @scratch: m blocks, overwritten
+ *
+ * Until the shard counts, or is given up, the segment is not closed: its memory stays as it is (invariant 11).
+ *
+ * Return: how many rows.
+ */
+uint32_t core_rows_add(struct core *core, struct core_segment *seg, uint32_t backup, uint8_t *to, uint8_t *scratch)
+{
+	struct core_rows *rows = seg->open->rows;
+	uint32_t nr, i;
+
+	/* Nothing of an earlier life of the backup is in flight (ADD_QUIET). */
+	for (i = 0; i < ROW_BATCHES; i++)
+		memset(&rows->batches[i].to[backup], 0, sizeof(rows->batches[i].to[backup]));
+	seg->adding = (uint16_t)(1u << backup);
+	nr = row_add(rows->writer, seg->shard[backup]);
+	row_fill(rows->writer, seg->shard[backup], nr, to, scratch);
+	core->changes++;
+	return nr;
+}
+
+/**
+ * core_rows_give_up - write no more to a shard that is being added
+ * @seg: the segment
+ * @backup: backup of the shard
+ *
+ * Return: true: no write to it is in flight.
+ */
+bool core_rows_give_up(struct core_segment *seg, uint32_t backup)
+{
+	struct core_rows *rows = seg->open->rows;
+	uint32_t i;
+
+	row_lost(rows->writer, seg->shard[backup]);
+	for (i = 0; i < ROW_BATCHES; i++)
+		if (rows->batches[i].to[backup].left)
+			return false;
+	return true;
+}
+
+/**
+ * core_rows_listed - a durable digest says which shards a segment has
+ * @rows: of the segment
+ */
+void core_rows_listed(struct core_rows *rows)
+{
+	const struct core_segment *seg = rows->open->segment;
+	uint32_t b;
+
+	core_each_backup(b, rows->writer ? seg->listed & seg->on : 0)
+		row_listed(rows->writer, seg->shard[b]);
 }
 
 /**

@@ -6,6 +6,9 @@
  * parity of the row in which the batches end is gathered in memory, as bytes are added to it, and so are the CRCs of its data
  * blocks. What a batch writes, it has: parity is copied, and the block in which it ends.
  *
+ * A batch counts when all shards have it; it is durable if there are enough of them. Without enough, batches are written and
+ * count, and nothing is durable until a shard is added (S9): with batches from then on, and all rows before them.
+ *
  * A partial row is written again and again, its parity to the two sides in turn; so there are two conditions. A batch is
  * made when no write of a partial batch is in flight, because it writes the same data block (rule PARTIAL_ALONE). And a
  * *partial* batch is made when the one before counts, which means with all rows before it: the record that it overwrites
@@ -43,21 +46,27 @@ struct row_slot {
  * @p: parameters
  * @writing: shards that get writes
  * @counting: shards on which a batch must be durable to count
+ * @listed: of @counting, those that a durable digest lists
+ * @adding: shards that are being made; batches from row_add() on count when they have them, too
+ * @fresh: of @adding, those that get all of the last row with the next batch
+ * @whole_at: when all batches before this one count, @adding have what all batches have written
  * @issued: home offset: log data up to here are in batches
- * @durable: home offset up to which all batches count
+ * @counted: home offset up to which all batches count
+ * @durable: the same, when the shards were enough
  * @partial_end: end of the last partial batch
  * @batches: number of the next batch
  * @oldest: number of the oldest batch that does not count
  * @record: number of the next parity record
+ * @last: number of the record that ends at @partial_end
  * @crc: of the data blocks of the last row, up to @issued
  * @parity: of the last row, up to @issued; a block for each parity shard
  * @slots: batches, by number modulo ROW_BATCHES
  */
 struct row_writer {
 	struct row_params p;
-	uint32_t writing, counting;
-	uint32_t issued, durable, partial_end;
-	uint64_t batches, oldest, record;
+	uint32_t writing, counting, listed, adding, fresh;
+	uint32_t issued, counted, durable, partial_end;
+	uint64_t batches, oldest, record, last, whole_at;
 	uint32_t crc[CODE_SHARDS];
 	uint8_t *parity;
 	struct row_slot slots[ROW_BATCHES];
@@ -123,9 +132,13 @@ struct row_writer *row_open(const struct row_params *params)
 	w->p = *params;
 	w->writing = params->shards;
 	w->counting = params->shards;
+	w->listed = params->shards;
 	w->issued = params->from;
+	w->counted = params->from;
 	w->durable = params->from;
 	w->record = params->record;
+	w->last = params->last;
+	w->partial_end = params->last == SHARD_NO_RECORD ? 0 : params->from;
 	w->parity = malloc((size_t)g->m * LSMEM_BLOCK);
 	if (!w->parity)
 		goto fail;
@@ -186,7 +199,7 @@ static void row_full(struct row_writer *w, struct row_slot *slot, uint32_t row, 
 	}
 }
 
-/* The records of a partial row that ends at @end. */
+/* The records of a partial row that ends at @end, with number @w->last. */
 static void row_records(struct row_writer *w, struct row_slot *slot, uint32_t end, uint32_t acked)
 {
 	const struct shard_geometry *g = w->p.g;
@@ -205,7 +218,7 @@ static void row_records(struct row_writer *w, struct row_slot *slot, uint32_t en
 		record->head.k = (uint8_t)g->k;
 		record->head.m = (uint8_t)g->m;
 		record->head.shard = (uint8_t)(g->k + p);
-		record->number = __cpu_to_le64(w->record);
+		record->number = __cpu_to_le64(w->last);
 		record->head.length = __cpu_to_le32(end);
 		record->durable = __cpu_to_le32(acked);
 		record->bytes = __cpu_to_le32(bytes);
@@ -229,17 +242,21 @@ static void slot_write(struct row_slot *slot, uint32_t shard, uint32_t block, ui
 		};
 }
 
-/* The writes to data shards: blocks [@first, @last]; the last one from @tail, if that is not NULL. */
-static const void **row_data(struct row_writer *w, struct row_slot *slot, uint32_t first, uint32_t last,
+/*
+ * The writes to data shards of @to: blocks [@first, @last], to fresh ones from the beginning of the row on; the last one from
+ * @tail, if that is not NULL.
+ */
+static const void **row_data(struct row_writer *w, struct row_slot *slot, uint32_t to, uint32_t first, uint32_t last,
 			     const uint8_t *tail, const void **pointer)
 {
 	uint32_t k = w->p.g->k, shard, n;
 
 	for (shard = 0; shard < k; shard++) {
-		uint32_t from = first + (shard + k - first % k) % k;
+		uint32_t begins = w->fresh >> shard & 1 ? first / k * k : first;
+		uint32_t from = begins + (shard + k - begins % k) % k;
 		const void **begin = pointer;
 
-		if (!(w->writing >> shard & 1))
+		if (!(to >> shard & 1))
 			continue;
 		for (n = from; n <= last; n += k)
 			*pointer++ = n == last && tail ? tail : w->p.block(w->p.arg, n);
@@ -248,17 +265,18 @@ static const void **row_data(struct row_writer *w, struct row_slot *slot, uint32
 	return pointer;
 }
 
-/* The writes to parity shards: @rows rows from @row on, and the side if the batch is partial. */
-static void row_parity(struct row_writer *w, struct row_slot *slot, uint32_t row, uint32_t rows, const void **pointer)
+/* The writes to parity shards of @to: @rows rows from @row on, and the side if the batch is partial. */
+static void row_parity(struct row_writer *w, struct row_slot *slot, uint32_t to, uint32_t row, uint32_t rows,
+		       const void **pointer)
 {
 	const struct shard_geometry *g = w->p.g;
 	uint32_t bytes = shard_below(g, slot->batch.end, 0), p, n;
-	uint32_t side = STRIPE_RULE(OTHER_SIDE) ? (uint32_t)(w->record % SHARD_SIDES) : 0;
+	uint32_t side = STRIPE_RULE(OTHER_SIDE) ? (uint32_t)(w->last % SHARD_SIDES) : 0;
 
 	for (p = 0; p < g->m; p++) {
 		const void **begin = pointer;
 
-		if (!(w->writing >> (g->k + p) & 1))
+		if (!(to >> (g->k + p) & 1))
 			continue;
 		for (n = 0; n < rows; n++)
 			*pointer++ = slot_parity(w, slot, p, n);
@@ -289,28 +307,31 @@ const struct row_batch *row_batch(struct row_writer *w, uint32_t committed, uint
 	const struct shard_geometry *g = w->p.g;
 	struct row_slot *slot = &w->slots[w->batches % ROW_BATCHES];
 	uint32_t from = w->issued, row = from / g->row_bytes, rows = committed / g->row_bytes - row;
-	uint32_t last, at;
+	uint32_t last, at, to = committed == from ? w->fresh : w->writing;
 	const void **pointer;
 	uint8_t *tail = NULL;
 
-	if (slot->used || committed <= from || (STRIPE_RULE(PARTIAL_ALONE) && !row_partial_written(w)))
+	if (slot->used || committed < from || !to ||
+	    (STRIPE_RULE(PARTIAL_ALONE) && !row_partial_written(w)))
 		return NULL;
 	if (rows > ROW_ROWS)
 		rows = ROW_ROWS;
 	if (committed - row * g->row_bytes >= (rows + 1) * g->row_bytes || committed % g->row_bytes == 0)
 		partial = false;	/* more full rows, or no partial one */
-	if (STRIPE_RULE(SIDE_FREE) ? w->durable < w->partial_end : !row_partial_written(w))
+	if (STRIPE_RULE(SIDE_FREE) ? w->counted < w->partial_end : !row_partial_written(w))
 		partial = false;
 	if (!rows && !partial)
 		return NULL;
 	slot->used = true;
 	slot->partial = partial;
-	slot->waiting = w->counting;
+	slot->waiting = w->counting | w->adding;
 	slot->batch = (struct row_batch) {
 		.number = w->batches++, .end = partial ? committed : (row + rows) * g->row_bytes,
 	};
 	row_full(w, slot, row, rows);
 	if (partial) {
+		if (committed != from)
+			w->last = w->record++;
 		row_records(w, slot, committed, acked);
 		w->partial_end = committed;
 	}
@@ -321,19 +342,26 @@ const struct row_batch *row_batch(struct row_writer *w, uint32_t committed, uint
 		memcpy(tail, w->p.block(w->p.arg, last), at);
 		memset(tail + at, 0, LSMEM_BLOCK - at);
 	}
-	pointer = row_data(w, slot, from / LSMEM_BLOCK, last, tail, slot->pointers);
-	row_parity(w, slot, row, rows, pointer);
-	w->record += partial;
+	pointer = row_data(w, slot, to, from / LSMEM_BLOCK, last, tail, slot->pointers);
+	row_parity(w, slot, to, row, rows, pointer);
+	w->fresh = 0;
 	return &slot->batch;
 }
 
 static bool row_counts(const struct row_writer *w, const struct row_slot *slot)
 {
-	uint32_t has = w->counting & ~slot->waiting, all = (uint32_t)__builtin_popcount(w->counting);
+	uint32_t all = w->counting | w->adding, has = all & ~slot->waiting;
 
-	if (STRIPE_RULE(LEAST_SHARDS) && all < w->p.least)
-		return false;
-	return (uint32_t)__builtin_popcount(has) >= (STRIPE_RULE(ALL_SHARDS) ? all : w->p.g->k);
+	return (uint32_t)__builtin_popcount(has) >=
+	       (STRIPE_RULE(ALL_SHARDS) ? (uint32_t)__builtin_popcount(all) : w->p.g->k);
+}
+
+/* Are the shards enough? One that no digest lists is not found by a recovery. */
+static bool row_enough(const struct row_writer *w)
+{
+	uint32_t shards = STRIPE_RULE(ADD_LISTED) ? w->counting & w->listed : w->counting;
+
+	return !STRIPE_RULE(LEAST_SHARDS) || (uint32_t)__builtin_popcount(shards) >= w->p.least;
 }
 
 static void row_count(struct row_writer *w)
@@ -344,9 +372,13 @@ static void row_count(struct row_writer *w)
 		struct row_slot *slot = &w->slots[w->oldest++ % ROW_BATCHES];
 
 		slot->used = false;
-		if (w->durable < slot->batch.end)
-			w->durable = slot->batch.end;
+		if (w->counted < slot->batch.end)
+			w->counted = slot->batch.end;
 	}
+	if (!row_enough(w))
+		return;
+	if (w->durable < w->counted)
+		w->durable = w->counted;
 	for (n = w->oldest; !STRIPE_RULE(BATCH_ORDER) && n < w->batches; n++)
 		if (row_counts(w, &w->slots[n % ROW_BATCHES]))
 			w->durable = w->slots[n % ROW_BATCHES].batch.end;
@@ -369,11 +401,14 @@ void row_done(struct row_writer *w, uint64_t number, uint32_t shard)
 /**
  * row_lost - a backup is lost
  * @w: the writer
- * @shard: the one on it; it gets no more writes, and still counts
+ * @shard: the one on it; it gets no more writes, and still counts, unless it is being added
  */
 void row_lost(struct row_writer *w, uint32_t shard)
 {
 	w->writing &= ~(1u << shard);
+	w->adding &= ~(1u << shard);
+	w->fresh &= ~(1u << shard);
+	row_count(w);
 }
 
 /**
@@ -384,6 +419,117 @@ void row_lost(struct row_writer *w, uint32_t shard)
 void row_shrunk(struct row_writer *w, uint32_t shard)
 {
 	w->counting &= ~(1u << shard);
+	w->listed &= ~(1u << shard);
+	row_count(w);
+}
+
+/**
+ * row_may_add - can a shard be made now?
+ * @w: the writer; no shard that counts is lost
+ *
+ * A record protects a row together with those of the same time on the other parity shards: so a new one gets the record that
+ * these have. After a SIGKILL there may be none of just the bytes that are durable; then what was written beyond them is
+ * written again, and there is one.
+ */
+bool row_may_add(const struct row_writer *w)
+{
+	return w->issued % w->p.g->row_bytes == 0 || w->partial_end == w->issued;
+}
+
+/**
+ * row_add - begin to make a shard
+ * @w: the writer; row_may_add() is true
+ * @shard: there is none of this number; its sides have no record
+ *
+ * Batches from now on are written to it, and wait for it. The next one writes all of the last row to it; if that is partial,
+ * there is one also without new log data, for this shard alone.
+ *
+ * Return: rows before the last one, which are to be written to it as row_fill() makes them.
+ */
+uint32_t row_add(struct row_writer *w, uint32_t shard)
+{
+	bool begun = w->issued % w->p.g->row_bytes;
+	uint32_t i;
+
+	/* Of an earlier one that was lost */
+	for (i = 0; i < ROW_BATCHES; i++)
+		w->slots[i].waiting &= ~(1u << shard);
+	w->writing |= 1u << shard;
+	w->adding |= 1u << shard;
+	w->fresh |= (uint32_t)begun << shard;
+	w->whole_at = w->batches + begun;
+	return w->issued / w->p.g->row_bytes;
+}
+
+/**
+ * row_fill - make rows of one shard
+ * @w: the writer
+ * @shard: the shard
+ * @rows: how many, from the first one on: all of them full, and in batches
+ * @to: out: as many blocks
+ * @scratch: m blocks, overwritten
+ */
+void row_fill(const struct row_writer *w, uint32_t shard, uint32_t rows, uint8_t *to, uint8_t *scratch)
+{
+	const struct shard_geometry *g = w->p.g;
+	uint32_t row, i;
+
+	for (row = 0; row < rows; row++, to += LSMEM_BLOCK) {
+		const void *data[CODE_SHARDS];
+		void *parity[CODE_SHARDS];
+
+		if (shard < g->k) {
+			memcpy(to, w->p.block(w->p.arg, row * g->k + shard), LSMEM_BLOCK);
+			continue;
+		}
+		for (i = 0; i < g->k; i++)
+			data[i] = w->p.block(w->p.arg, row * g->k + i);
+		for (i = 0; i < g->m; i++)
+			parity[i] = i == shard - g->k ? to : scratch + (size_t)i * LSMEM_BLOCK;
+		code_encode(w->p.code, LSMEM_BLOCK, data, parity);
+	}
+}
+
+/**
+ * row_again - is a batch to be made without new log data?
+ * @w: the writer
+ */
+bool row_again(const struct row_writer *w)
+{
+	return w->fresh;
+}
+
+/**
+ * row_whole - do the shards that are added have what batches have written?
+ * @w: the writer
+ *
+ * Return: true: with the rows of row_fill() they are whole.
+ */
+bool row_whole(const struct row_writer *w)
+{
+	return (!w->fresh && w->oldest >= w->whole_at) || !STRIPE_RULE(ADD_WHOLE);
+}
+
+/**
+ * row_join - a shard counts from now on
+ * @w: the writer
+ * @shard: it is whole, durably
+ */
+void row_join(struct row_writer *w, uint32_t shard)
+{
+	w->adding &= ~(1u << shard);
+	w->counting |= 1u << shard;
+	row_count(w);
+}
+
+/**
+ * row_listed - a durable digest lists a shard
+ * @w: the writer
+ * @shard: the shard
+ */
+void row_listed(struct row_writer *w, uint32_t shard)
+{
+	w->listed |= 1u << shard;
 	row_count(w);
 }
 

@@ -49,10 +49,11 @@ struct row_batch {
  * @code: its code
  * @g: geometry of its shards
  * @id: the segment
- * @shards: mask of those that there are
- * @least: batches count on at least so many shards; at least k
+ * @shards: mask of those that there are, and that a digest lists before the first batch
+ * @least: batches are durable on at least so many shards that a digest lists; at least k
  * @from: bytes of log data that are durable on all @shards, 0 of a new segment
  * @record: number of the next parity record, 0 of a new segment; else row_read_next()
+ * @last: number of the record that all parity shards have of the row up to @from; SHARD_NO_RECORD: there is none
  * @block: gives the place in memory of a block of log data, by number; of the last one only the committed bytes are read
  * @arg: its argument
  */
@@ -63,7 +64,7 @@ struct row_params {
 	uint32_t shards;
 	uint32_t least;
 	uint32_t from;
-	uint64_t record;
+	uint64_t record, last;
 	const void *(*block)(void *arg, uint32_t n);
 	void *arg;
 };
@@ -76,6 +77,13 @@ const struct row_batch *row_batch(struct row_writer *w, uint32_t committed, uint
 void row_done(struct row_writer *w, uint64_t number, uint32_t shard);
 void row_lost(struct row_writer *w, uint32_t shard);
 void row_shrunk(struct row_writer *w, uint32_t shard);
+bool row_may_add(const struct row_writer *w);
+uint32_t row_add(struct row_writer *w, uint32_t shard);
+void row_fill(const struct row_writer *w, uint32_t shard, uint32_t rows, uint8_t *to, uint8_t *scratch);
+bool row_again(const struct row_writer *w);
+bool row_whole(const struct row_writer *w);
+void row_join(struct row_writer *w, uint32_t shard);
+void row_listed(struct row_writer *w, uint32_t shard);
 uint32_t row_durable(const struct row_writer *w);
 uint32_t row_issued(const struct row_writer *w);
 

@@ -352,34 +352,77 @@ int row_read_open(struct row_read *r)
 	return ret;
 }
 
+static const struct lsmem_shard_record *side_of(const uint8_t *sides, uint32_t side)
+{
+	return (const void *)(sides + (size_t)side * SHARD_SIDE * LSMEM_BLOCK);
+}
+
+static bool parity_there(const struct shard_geometry *g, const uint8_t *const *sides)
+{
+	uint32_t shard;
+
+	for (shard = g->k; shard < g->k + g->m; shard++)
+		if (sides[shard])
+			return true;
+	return false;
+}
+
+/* Have all parity shards that are there a record of the same time, with right parity? */
+static bool sides_agree(const struct shard_geometry *g, const struct shard_id *id, const uint8_t *const *sides,
+			const struct lsmem_shard_record *of)
+{
+	uint32_t shard, side;
+
+	for (shard = g->k; shard < g->k + g->m; shard++) {
+		bool same = !sides[shard];
+
+		for (side = 0; !same && side < SHARD_SIDES; side++) {
+			const struct lsmem_shard_record *record = side_of(sides[shard], side);
+
+			same = !shard_record_check(record, g, id, shard) && record_same(record, of) &&
+			       shard_record_parity(record);
+		}
+		if (!same)
+			return false;
+	}
+	return true;
+}
+
 /**
  * row_next - find the number of the next parity record of a writer that goes on
  * @g: geometry
  * @id: the segment
  * @sides: by shard: both sides of a parity shard, one after the other; NULL: it is not there
  * @from: bytes of log data that are durable on all shards; what is behind was not acknowledged
+ * @last: out: number of the record that all of them have of the row up to @from; SHARD_NO_RECORD: there is none
  *
  * The number is higher than all that are there, and of the other side than the record that may protect the bytes before
  * @from.
  *
  * Return: the number.
  */
-uint64_t row_next(const struct shard_geometry *g, const struct shard_id *id, const uint8_t *const *sides, uint32_t from)
+uint64_t row_next(const struct shard_geometry *g, const struct shard_id *id, const uint8_t *const *sides, uint32_t from,
+		  uint64_t *last)
 {
 	uint64_t newest = 0, next = 0;
 	bool protects = false;
 	uint32_t shard, side;
 
+	*last = 0;
+	if (!parity_there(g, sides))
+		return 1;	/* a new parity shard gets record 0 */
+	*last = SHARD_NO_RECORD;
 	for (shard = g->k; shard < g->k + g->m; shard++) {
 		for (side = 0; sides[shard] && side < SHARD_SIDES; side++) {
-			const struct lsmem_shard_record *record =
-				(const void *)(sides[shard] + (size_t)side * SHARD_SIDE * LSMEM_BLOCK);
+			const struct lsmem_shard_record *record = side_of(sides[shard], side);
 			uint64_t number = __le64_to_cpu(record->number);
 
 			if (shard_record_check(record, g, id, shard))
 				continue;
 			if (next <= number)
 				next = number + 1;
+			if (__le32_to_cpu(record->head.length) == from && sides_agree(g, id, sides, record))
+				*last = number;
 			if (__le32_to_cpu(record->head.length) <= from && (!protects || newest < number)) {
 				newest = number;
 				protects = true;
@@ -393,10 +436,11 @@ uint64_t row_next(const struct shard_geometry *g, const struct shard_id *id, con
  * row_read_next - as row_next(), of lanes that have been read
  * @r: all members up to @there and @lane are set
  * @from: as in row_next()
+ * @last: as in row_next()
  *
  * Return: the number.
  */
-uint64_t row_read_next(const struct row_read *r, uint32_t from)
+uint64_t row_read_next(const struct row_read *r, uint32_t from, uint64_t *last)
 {
 	const uint8_t *sides[CODE_SHARDS] = { NULL };
 	uint32_t shard;
@@ -404,7 +448,7 @@ uint64_t row_read_next(const struct row_read *r, uint32_t from)
 	for (shard = r->g->k; shard < r->g->k + r->g->m; shard++)
 		if (r->there >> shard & 1)
 			sides[shard] = lane_block(r, shard, r->g->side);
-	return row_next(r->g, &r->id, sides, from);
+	return row_next(r->g, &r->id, sides, from, last);
 }
 
 static const struct lsmem_shard_table *table_of(const struct row_read *r, uint32_t shard)

@@ -44,8 +44,9 @@ struct row_read {
 };
 
 int row_read_open(struct row_read *r);
-uint64_t row_read_next(const struct row_read *r, uint32_t from);
-uint64_t row_next(const struct shard_geometry *g, const struct shard_id *id, const uint8_t *const *sides, uint32_t from);
+uint64_t row_read_next(const struct row_read *r, uint32_t from, uint64_t *last);
+uint64_t row_next(const struct shard_geometry *g, const struct shard_id *id, const uint8_t *const *sides, uint32_t from,
+		  uint64_t *last);
 int row_read_closed(struct row_read *r);
 int row_make(struct row_read *r, uint32_t row, uint32_t want, void *const *to);
 int row_compare(struct row_read *r, uint8_t *stream, uint8_t *parity);

@@ -17,4 +17,6 @@ STRIPE_RULE_ENTRY(CUT_DATA, "S4: data blocks are decoded with the bytes behind t
 STRIPE_RULE_ENTRY(OTHER_SETS, "S6: rows are read from the first k shards only")
 STRIPE_RULE_ENTRY(FINISH_ROWS, "S7: a log is sealed whose last rows differ among shards")
 STRIPE_RULE_ENTRY(FINISH_TAIL, "S7: a row that its parity at home protects is filled with zeros")
+STRIPE_RULE_ENTRY(ADD_WHOLE, "S9: a shard of an open segment counts without its last row")
+STRIPE_RULE_ENTRY(ADD_LISTED, "S9: acknowledged on a shard that no digest lists")
 STRIPE_RULE_ENTRY(TABLE_BLOCK, "S8: blocks of a closed segment are not checked")

@@ -12,6 +12,7 @@
 #define SHARD_FRAME	(LSMEM_SEGMENT_BYTES / LSMEM_BLOCK)	/* blocks of a frame */
 #define SHARD_SIDES	2u
 #define SHARD_SIDE	2u	/* blocks of a side: record, parity */
+#define SHARD_NO_RECORD	UINT64_MAX	/* no number of a record */
 
 _Static_assert(CODE_SHARDS == LSMEM_SHARDS, "a record has the CRCs of all data shards");
 

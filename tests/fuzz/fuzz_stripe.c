@@ -145,6 +145,7 @@ static void seal(struct base *base, uint32_t shard, uint32_t block, uint32_t fla
 static void check_open(struct base *base, struct row_read *r)
 {
 	struct format_verify verify;
+	uint64_t last;
 
 	if (row_read_open(r))
 		return;
@@ -153,7 +154,7 @@ static void check_open(struct base *base, struct row_read *r)
 	format_verify_begin(&verify, base->id.uuid, base->id.segment, base->id.generation, r->length);
 	if (format_verify_data(&verify, base->stream, r->length) || format_verify_length(&verify))
 		fuzz_fail("what was read is not the log of the segment");
-	(void)row_read_next(r, r->length);
+	(void)row_read_next(r, r->length, &last);
 }
 
 static void check_closed(struct base *base, struct row_read *r)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rule.h"
 #include "sim.h"
 #include "stripe/shard.h"
 #include "../common/tap.h"
@@ -290,6 +291,70 @@ static bool test_source(void)
 	return true;
 }
 
+/* Ticks, and all that follows from them, without a further write. */
+static void ticks(struct sim *sim)
+{
+	uint32_t i;
+
+	for (i = 0; i < 40 && !sim->error[0]; i++) {
+		core_tick(sim->core);
+		sim_issue(sim);
+		sim_settle(sim);
+	}
+}
+
+/* Objects, one after the other, by two writers. */
+static bool put(struct sim *sim, uint32_t nr)
+{
+	while (nr--) {
+		if (!model_put(sim->model, nr % MODEL_HANDLES, 1 + nr % 2, 1 + random_below(&sim->random, 20000)))
+			return false;
+		sim_settle(sim);
+	}
+	return true;
+}
+
+/*
+ * Backups are lost while segments of a store are open, which grow to several rows, and come back. @wait: with so few nothing is
+ * acknowledged, and writes wait for their return. Then there are no more writes, and the power goes.
+ */
+static bool test_return(const struct sim_options *options, bool wait, uint32_t *tries)
+{
+	struct sim_options with = *options;
+	struct core_stats stats;
+	struct sim *sim;
+	uint32_t i;
+
+	with.min_parity = wait ? with.m : 0;
+	with.frames = 10;
+	with.size = 2;
+	sim = sim_new(11, &with);
+	CHECK(sim_start(sim, false));
+	sim_settle(sim);
+	CHECK(put(sim, 12));
+	CHECK(!sim->error[0] && oracle_all_acked(sim->model));
+	for (i = 0; i < (wait ? 1 : with.m); i++)
+		core_lose(sim->core, i, "a test");
+	sim_issue(sim);
+	ticks(sim);
+	CHECK(!sim->error[0] && core_backup(sim->core, 0) == CORE_BACKUP_LOST);
+	/* If nothing is acknowledged, until the heads need new segments */
+	CHECK(put(sim, 12) || wait);
+	CHECK(!sim->error[0] && oracle_all_acked(sim->model) == !wait);
+	while (sim_add(sim, false) && !sim->error[0])
+		sim_settle(sim);
+	ticks(sim);
+	core_stats(sim->core, &stats);
+	if (sim->error[0] || stats.short_open || stats.short_segments || !oracle_all_acked(sim->model))
+		tap_note("%s: short are %u open, %u closed; %s acknowledged", sim->error, stats.short_open,
+			 stats.short_segments, oracle_all_acked(sim->model) ? "all is" : "not all is");
+	CHECK(!sim->error[0] && !stats.short_open && !stats.short_segments && oracle_all_acked(sim->model));
+	sim_cut(sim, DISK_CUT_DROP);
+	CHECK(all_sets(sim, tries) && sim_start(sim, false));
+	sim_free(sim);
+	return true;
+}
+
 /* The power fails in each request of a recovery, and no write that was not flushed is left. */
 static bool test_cut_off(uint32_t *tries)
 {
@@ -342,5 +407,15 @@ int main(int argc, char **argv)
 	tap_ok(test_compare(3) && test_compare(4), "parity that does not belong to its data is found, named and made anew");
 	tap_ok(test_compare(1), "data that were made wrong are named, and nothing is made of them");
 	tap_ok(test_source(), "no shard is made anew of such data");
+	for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		tries = 0;
+		ok = test_return(&codes[i], false, &tries);
+		tap_ok(ok && tries, "%u+%u: open segments are whole when lost backups are back", codes[i].k, codes[i].m);
+		ok = test_return(&codes[i], true, &tries);
+		tap_ok(ok && tries, "%u+%u: writes that wait for a backup go on when it is back", codes[i].k, codes[i].m);
+	}
+	lsmem_mutation |= 1ull << RULE_EXTEND_WHOLE;
+	tap_ok(!test_return(&codes[0], false, &tries) && !test_return(&codes[1], true, &tries),
+	       "without EXTEND_WHOLE this is noticed");
 	return tap_end();
 }

@@ -47,7 +47,9 @@ struct flight {
  * @stream: what was read; @sealed: with what the segment was closed or sealed
  * @dir: directory and footer, random bytes
  * @anew: a shard that is made anew
- * @lost: shards whose backup is lost; @gone: of these, those that do not count any more
+ * @lost: shards whose backup is lost; @gone: those that a recovery does not use, because no digest lists them
+ * @adding: of @gone, one that is made anew; @filled: its @fill rows that are not on the drive yet
+ * @joined: of @gone, one that counts, and that the next digest lists
  * @tries: recoveries
  * @error: the first one
  */
@@ -63,7 +65,8 @@ struct world {
 	uint32_t *ends, nr_ends;
 	uint32_t back;
 	uint32_t told, telling, telling_end;
-	uint32_t lost, gone;
+	uint32_t lost, gone, adding, joined, fill;
+	uint8_t *filled;
 	struct row_writer *writer;
 	struct flight flights[FLIGHTS];
 	uint64_t tries;
@@ -109,6 +112,7 @@ static struct world *world_new(uint32_t k, uint32_t m, uint32_t frame, uint64_t 
 	w->sealed = calloc(1, shard_room(&w->g));
 	w->dir = calloc(1, shard_room(&w->g));
 	w->anew = calloc(1, lane_bytes(w));
+	w->filled = calloc(1, lane_bytes(w));
 	w->ends = calloc(shard_room(&w->g) / LSMEM_LONG_BYTES, sizeof(*w->ends));
 	memcpy(w->id.uuid, "a coded store ..", sizeof(w->id.uuid));
 	w->id.segment = 17;
@@ -129,16 +133,17 @@ static void world_free(struct world *w)
 	free(w->dir);
 	free(w->sealed);
 	free(w->anew);
+	free(w->filled);
 	free(w->ends);
 	code_free(w->code);
 	free(w);
 }
 
-static struct row_writer *world_writer(struct world *w, uint32_t shards, uint32_t from, uint64_t record)
+static struct row_writer *world_writer(struct world *w, uint32_t shards, uint32_t from, uint64_t record, uint64_t last)
 {
 	const struct row_params params = {
 		.code = w->code, .g = &w->g, .id = w->id, .shards = shards, .least = w->least, .from = from,
-		.record = record, .block = log_block, .arg = w,
+		.record = record, .last = last, .block = log_block, .arg = w,
 	};
 
 	return row_open(&params);
@@ -158,9 +163,11 @@ static void world_begin(struct world *w)
 	w->back = w->g.rows * w->g.k - 1 - random_below(&w->random, 2 * w->g.k);
 	w->lost = 0;
 	w->gone = 0;
+	w->adding = 0;
+	w->joined = 0;
 	memset(w->log, 0xa5, shard_room(&w->g));
 	memset(w->flights, 0, sizeof(w->flights));
-	w->writer = world_writer(w, w->all, 0, 0);
+	w->writer = world_writer(w, w->all, 0, 0, 0);
 }
 
 /* Append an object, or padding, of @length bytes. False: the segment is full. */
@@ -244,7 +251,8 @@ static bool world_batch(struct world *w, bool partial)
 	if (!batch)
 		return false;
 	number = batch->number;
-	if (batch->end % w->g.row_bytes) {
+	/* Of a batch without new log data it is not known when it is durable. */
+	if (batch->end % w->g.row_bytes && batch->end > row_durable(w->writer)) {
 		w->telling = w->acked;
 		w->telling_end = batch->end;
 	}
@@ -329,20 +337,68 @@ static void world_land(struct world *w, bool whole)
 	}
 }
 
-static void world_lose(struct world *w)
+static void lose(struct world *w, uint32_t shard)
 {
-	uint32_t shard = random_below(&w->random, w->n), i;
+	uint32_t i;
 
-	if (w->lost >> shard & 1 || (uint32_t)__builtin_popcount(w->all & ~w->lost) < w->g.k)
-		return;
 	row_lost(w->writer, shard);
 	w->lost |= 1u << shard;
+	w->adding &= ~(1u << shard);
 	for (i = 0; i < FLIGHTS; i++) {
 		if (!w->flights[i].used || w->flights[i].write.shard != shard)
 			continue;
 		write_apply(w, w->lane, &w->flights[i].write, random_chance(&w->random, 50) ? 100 : 50);
 		w->flights[i].used = false;
 	}
+	world_acks(w);
+}
+
+static void world_lose(struct world *w)
+{
+	uint32_t shard = random_below(&w->random, w->n);
+
+	if (w->lost >> shard & 1 || (uint32_t)__builtin_popcount(w->all & ~w->lost) < w->g.k)
+		return;
+	lose(w, shard);
+	/* The one that is made anew is given up. */
+	if (w->adding)
+		lose(w, (uint32_t)__builtin_ctz(w->adding));
+}
+
+/* A lost backup comes back, or another one does: the next step of that. */
+static void world_return(struct world *w)
+{
+	uint32_t shard = random_below(&w->random, w->n), rows;
+	size_t at;
+
+	if (w->joined & ~w->lost) {
+		shard = (uint32_t)__builtin_ctz(w->joined);
+		w->gone &= ~w->joined;
+		w->joined = 0;
+		row_listed(w->writer, shard);
+	} else if (w->adding) {
+		if (!row_whole(w->writer))
+			return;
+		shard = (uint32_t)__builtin_ctz(w->adding);
+		memcpy(w->lane[shard] + LSMEM_BLOCK, w->filled, (size_t)w->fill * LSMEM_BLOCK);
+		w->joined = w->adding;
+		w->adding = 0;
+		row_join(w->writer, shard);
+	} else if (w->lost == w->gone && w->gone >> shard & 1 && row_may_add(w->writer)) {
+		for (at = 0; at < lane_bytes(w) && random_chance(&w->random, 50); at++)
+			w->lane[shard][at] = (uint8_t)random_next(&w->random);
+		memset(w->lane[shard] + (size_t)w->g.side * LSMEM_BLOCK, 0, SHARD_SIDES * SHARD_SIDE * LSMEM_BLOCK);
+		rows = row_add(w->writer, shard);
+		row_fill(w->writer, shard, rows, w->filled, w->anew);
+		w->fill = rows;
+		w->adding = 1u << shard;
+		w->lost &= ~w->adding;
+		/* It may have no record. */
+		w->told = 0;
+		w->telling = 0;
+		w->telling_end = 0;
+	}
+	world_acks(w);
 }
 
 static void world_shrink(struct world *w)
@@ -350,9 +406,10 @@ static void world_shrink(struct world *w)
 	uint32_t shard;
 
 	for (shard = 0; shard < w->n; shard++) {
-		if (!((w->lost & ~w->gone) >> shard & 1))
+		if (!((w->lost & (~w->gone | w->joined)) >> shard & 1))
 			continue;
 		w->gone |= 1u << shard;
+		w->joined &= ~(1u << shard);
 		row_shrunk(w->writer, shard);
 		world_acks(w);
 	}
@@ -610,35 +667,42 @@ static void world_close(struct world *w)
 static void world_kill(struct world *w)
 {
 	uint32_t shards = w->all & ~w->gone;
+	uint64_t record, last;
 	struct row_read r;
 
 	if (w->lost & ~w->gone)
 		return;
 	world_land(w, true);
+	w->lost = w->gone;
+	w->adding = 0;
+	w->joined = 0;
 	/* The next record may overwrite the newest one that all shards have, if full rows protect what is acknowledged. */
 	w->told = 0;
 	w->telling = 0;
 	r = reader(w, w->lane, shards);
 	row_free(w->writer);
-	w->writer = world_writer(w, shards, w->acked, row_read_next(&r, w->acked));
+	record = row_read_next(&r, w->acked, &last);
+	w->writer = world_writer(w, shards, w->acked, record, last);
 }
 
 static void world_step(struct world *w)
 {
 	uint32_t what = random_below(&w->random, 100), most = random_chance(&w->random, 20) ? 3 * w->g.row_bytes : 3000;
 
-	if (what < 35)
+	if (what < 33)
 		(void)world_entry(w, random_chance(&w->random, 95) ? LSMEM_TYPE_OBJECT : LSMEM_TYPE_PAD,
 				  1 + random_below(&w->random, most));
-	else if (what < 60)
+	else if (what < 57)
 		(void)world_batch(w, random_chance(&w->random, 60));
-	else if (what < 95)
+	else if (what < 90)
 		(void)world_complete(w);
-	else if (what < 97)
+	else if (what < 92)
 		world_kill(w);
-	else if (w->lost & ~w->gone)
+	else if (w->lost & (~w->gone | w->joined))
 		world_shrink(w);
-	else if (random_chance(&w->random, 30))
+	else if (w->gone && random_chance(&w->random, 90))
+		world_return(w);
+	else if (random_chance(&w->random, 12))
 		world_lose(w);
 }
 
@@ -652,11 +716,16 @@ static void world_life(struct world *w)
 		world_begin(w);
 		for (steps = 10 + random_below(&w->random, 150); steps && !*w->error; steps--)
 			world_step(w);
-		if ((uint32_t)__builtin_popcount(w->all & ~w->lost) < w->least)
+		if ((uint32_t)__builtin_popcount(w->all & ~w->lost & ~w->gone) < w->g.k)
 			continue;	/* more were lost than may be */
 		if (random_chance(&w->random, 30)) {
+			if (w->adding)
+				lose(w, (uint32_t)__builtin_ctz(w->adding));
 			world_shrink(w);
-			world_close(w);
+			if (w->joined)
+				world_return(w);
+			if ((uint32_t)__builtin_popcount(w->all & ~w->lost) >= w->least)
+				world_close(w);
 		} else {
 			world_land(w, false);
 			world_recover(w);
