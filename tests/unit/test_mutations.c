@@ -13,7 +13,7 @@
 
 uint64_t lsmem_mutation;
 
-#define CRASHES_MOST	4000u		/* give up after so many */
+#define CRASHES_MOST	12000u		/* give up after so many */
 #define CRASHES_LIFE	20u		/* of a life */
 #define CRASHES_SHORT	6u		/* with several backups: each may lose one */
 
