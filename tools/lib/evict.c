@@ -259,7 +259,8 @@ static ssize_t evict_lot(struct lsm_table *table, struct lot *lot)
 			continue;
 		lot->ops[nr] = lot->ops[i];
 		lot->hashes[nr] = lot->hashes[i];
-		lot->told[nr] = lot->told[i];
+		if (lot->evicting->each)
+			lot->told[nr] = lot->told[i];
 		lot->bytes[nr++] = lot->bytes[i];
 	}
 	if (nr)
