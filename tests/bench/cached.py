@@ -37,6 +37,7 @@ class Server:
     def __init__(self, mib: int, least: int = 256) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="lsmem-bench.")
         self._path = Path(self._directory.name) / "socket"
+        self.mib = mib
         self._before = _available()
         self._argv = self._command(mib, (mib << 20) // least)
         self._start()
@@ -341,6 +342,8 @@ def _restart(rounds: Rounds) -> None:
 # ---- What is kept in the same memory -----------------------------------------------------------
 
 KEPT_MIB = 128
+KEPT_LARGE_MIB = 512
+KEPT_LARGE = ("100 B", "ETC")	# a store keeps as much free for its cleaners, whatever its size
 Sizes = tuple[int, int]
 # First sizes, per mille that is deleted then, and other sizes, of new items; with 0 of the same keys.  Those of
 # RAMCloud's W1 to W8
@@ -369,15 +372,15 @@ EVICTION_TARGET = 0.05
 EVICTION_REQUESTS = 300_000	# of a turn
 
 
-def _sets(sizes: Sizes, rounds: Rounds) -> int:
-    """How many items of these sizes are set."""
-    return (OVER * KEPT_MIB << 20) // (KEY + sum(sizes) // 2) // (QUICK if rounds.quick else 1)
+def _sets(server: Server, size: int, rounds: Rounds) -> int:
+    """How many items of this size are set."""
+    return (OVER * server.mib << 20) // size // (QUICK if rounds.quick else 1)
 
 
 def _change(server: Server, mix: str, rounds: Rounds) -> dict[str, Any]:
     """Sets items, and what is there in the end."""
     first, share, then = KEPT[mix]
-    sets = _sets(first, rounds)
+    sets = _sets(server, KEY + sum(first) // 2, rounds)
     last = sets
     server.client.order("sizes", KEY, *first)
     refused = server.client.order("fill", 0, sets)["refused"]
@@ -385,21 +388,22 @@ def _change(server: Server, mix: str, rounds: Rounds) -> dict[str, Any]:
         begin = sets if share else 0
         server.client.order("drop", 0, sets, share)
         server.client.order("sizes", KEY, *then)
-        refused += server.client.order("fill", begin, _sets(then, rounds))["refused"]
-        last = max(sets, begin + _sets(then, rounds))
+        more = _sets(server, KEY + sum(then) // 2, rounds)
+        refused += server.client.order("fill", begin, more)["refused"]
+        last = max(sets, begin + more)
     answer = server.client.order("held", last)
     return {**answer, "refused": refused, "sets": last}
 
 
 def _etc(server: Server, rounds: Rounds) -> dict[str, Any]:
-    sets = (OVER * KEPT_MIB << 20) // ETC_ITEM // (QUICK if rounds.quick else 1)
+    sets = _sets(server, ETC_ITEM, rounds)
     server.client.order("etc", 1)
     refused = server.client.order("fill", 0, sets)["refused"]
     return {**server.client.order("held", sets), "refused": refused, "sets": sets}
 
 
 def _usr(server: Server, rounds: Rounds) -> dict[str, Any]:
-    part = (OVER * KEPT_MIB << 20) // USR_ITEM // USR_PARTS // (QUICK if rounds.quick else 1)
+    part = _sets(server, USR_ITEM, rounds) // USR_PARTS
     refused = 0
     for number in range(USR_PARTS):
         server.client.order("sizes", USR_KEYS[number % len(USR_KEYS)], USR_VALUE, USR_VALUE)
@@ -473,15 +477,15 @@ POOLS: dict[str, tuple[int, Callable[[Server, Rounds], dict[str, Any]]]] = {"ETC
 def kept(rounds: Rounds) -> None:
     """Items that are kept, and hits, with the same memory. Counts: one round. And what it costs to evict."""
     kinds = (Ours, Server)
-    for mix in (*KEPT, *POOLS):
+    for mix, mib in (*((mix, KEPT_MIB) for mix in (*KEPT, *POOLS)), *((mix, KEPT_LARGE_MIB) for mix in KEPT_LARGE)):
         answers = []
         for kind in kinds:
             least, pool = POOLS.get(mix, (SMALL, None))
-            server = kind(KEPT_MIB, least)
+            server = kind(mib, least)
             answer = pool(server, rounds) if pool else _change(server, mix, rounds)
             answers.append({**answer, "memory": server.close()})
-        _compare(mix, answers[0], answers[1],
-                 f"lsmemcached with a store of {KEPT_MIB} MiB, memcached -m {KEPT_MIB}; {OVER} times as many bytes set; "
+        _compare(mix if mib == KEPT_MIB else f"{mix}, {mib} MiB", answers[0], answers[1],
+                 f"lsmemcached with a store of {mib} MiB, memcached -m {mib}; {OVER} times as many bytes set; "
                  "items that a client then gets; all memory: what the guest has less, with indices and processes")
     shares = []
     for kind in kinds:
