@@ -80,6 +80,8 @@ void recover_consider(struct recover *r, uint32_t nr, const struct lsmem_directo
 		/* Of equal copies the later one wins, so the segment of the earlier can go. */
 		r->segments[winner->segment - 1].winners--;
 	}
+	if (!r->touched[lsmem_handle_index(key) / RECOVER_TOUCH])
+		recover_touch(r, lsmem_handle_index(key));
 	*winner = (struct recover_winner) {
 		.version = version,
 		.meta = meta,
@@ -294,7 +296,7 @@ static uint32_t load_bury(struct recover *r, uint32_t nr, uint32_t blob)
 	const struct recover_segment *seg = &r->segments[nr];
 	uint64_t index;
 
-	for (index = 0; index < r->indices; index++) {
+	for (index = recover_winner_from(r, 0); index < r->indices; index = recover_winner_from(r, index + 1)) {
 		const struct recover_winner *winner = &r->winners[index];
 		struct lsmem_entry tombstone;
 

@@ -91,9 +91,8 @@ static struct places *places_new(struct recover *r, uint64_t oldest)
 		return NULL;
 	}
 	/* @first of a segment moves to its end, which is where the next one begins: move it back. */
-	for (index = 0; index < r->indices; index++)
-		if (r->winners[index].segment)
-			p->order[p->first[r->winners[index].segment - 1]++] = (uint32_t)index;
+	for (index = recover_winner_from(r, 0); index < r->indices; index = recover_winner_from(r, index + 1))
+		p->order[p->first[r->winners[index].segment - 1]++] = (uint32_t)index;
 	memmove(p->first + 1, p->first, r->nr_segments * sizeof(*p->first));
 	p->first[0] = 0;
 	return p;

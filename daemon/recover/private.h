@@ -132,7 +132,7 @@ struct recover_backup {
  * @winners: by handle index: the memory grows with the handles, never with the data
  * @indices: elements of @winners
  * @dense: nearly all pages of @winners will be used
- * @touched: if @dense: of each RECOVER_TOUCH of @winners, whether its pages have been taken
+ * @touched: of each RECOVER_TOUCH of @winners, whether one of them may be there
  * @frames: buffers of LSMEM_SEGMENT_BYTES, used in turn
  * @nr_frames: elements of @frames
  * @frame: the buffer in use, laid out like a backup frame
@@ -223,6 +223,7 @@ void recover_bad_copy(struct recover *r, struct recover_segment *seg, const char
 #define RECOVER_TOUCH		(1u << 16)	/* winners whose pages are taken together: 1.5 MiB */
 
 void recover_touch(struct recover *r, uint64_t index);
+uint64_t recover_winner_from(const struct recover *r, uint64_t index);
 
 /* Prefetch the winner of @key, which can lie in two cache lines. */
 static inline void recover_prefetch(struct recover *r, uint64_t key)

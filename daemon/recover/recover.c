@@ -516,8 +516,8 @@ static int recover_prepare(struct recover *r)
 }
 
 /**
- * recover_touch - take the pages of winners that are about to be used
- * @r: recovery, whose table of winners is dense
+ * recover_touch - note that winners are about to be used; of a dense table take their pages
+ * @r: recovery
  * @index: of one of them
  */
 void recover_touch(struct recover *r, uint64_t index)
@@ -525,8 +525,30 @@ void recover_touch(struct recover *r, uint64_t index)
 	uint64_t first = index - index % RECOVER_TOUCH, nr = r->indices - first;
 
 	r->touched[index / RECOVER_TOUCH] = true;
-	memory_touch(&r->winners[first],
-		     (nr < RECOVER_TOUCH ? nr : RECOVER_TOUCH) * sizeof(*r->winners));
+	if (r->dense)
+		memory_touch(&r->winners[first],
+			     (nr < RECOVER_TOUCH ? nr : RECOVER_TOUCH) * sizeof(*r->winners));
+}
+
+/**
+ * recover_winner_from - find the next index that has a winner
+ * @r: recovery
+ * @index: the first to look at
+ *
+ * Does not look at what was never used: each page that is read for the first time is a page fault, and most of
+ * a store's handles may never have been given out.
+ *
+ * Return: the index; indices: there is none.
+ */
+uint64_t recover_winner_from(const struct recover *r, uint64_t index)
+{
+	for (; index < r->indices; index++) {
+		if (!r->touched[index / RECOVER_TOUCH])
+			index |= RECOVER_TOUCH - 1;
+		else if (r->winners[index].segment)
+			return index;
+	}
+	return r->indices;
 }
 
 /**

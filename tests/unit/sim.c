@@ -266,7 +266,7 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 	sim->geometry.kind = LSMEM_KIND_OBJECT;
 	sim->geometry.store_bytes = 64u << 20;
 	/* The last one is reserved: an object as others. */
-	sim->geometry.max_handles = MODEL_HANDLES - LSMEM_RESERVED;
+	sim->geometry.max_handles = options->handles ? options->handles : MODEL_HANDLES - LSMEM_RESERVED;
 	sim->geometry.capacity = options->tiered ? 128u << 20 : 0;
 	sim->geometry.frames = options->frames;
 	sim->geometry.replicas = options->replicas;

@@ -30,6 +30,7 @@
  * @k: the store is coded, with @m parity shards; 0: it has replicas
  * @min_parity: as in struct core_params
  * @smaller: frames by which each backup is smaller than the one before
+ * @handles: of the store, of which the model uses MODEL_HANDLES; 0: no others
  */
 struct sim_options {
 	uint32_t frames;
@@ -43,6 +44,7 @@ struct sim_options {
 	uint32_t memory;
 	uint32_t k, m, min_parity;
 	uint32_t smaller;
+	uint32_t handles;
 	bool pairs;			/* each failure domain has two backups */
 	bool tiered;
 	bool verify;

@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "tiers.h"
 #include "../common/tap.h"
@@ -147,9 +149,31 @@ static bool test_verified_other(void)
 	return true;
 }
 
+/* A recovery does not look at the handles that are not used, each page of which would be a page fault. */
+static bool test_unused(void)
+{
+	static const struct sim_options many = {
+		.frames = 12, .size = 2, .steps = 100, .tiered = true, .handles = 1u << 23,
+	};
+	struct sim *sim = tier_begin(&many);
+	struct rusage before, after;
+	long faults, unused = (long)(many.handles * 2 * sizeof(uint64_t) / (uint64_t)sysconf(_SC_PAGESIZE));
+
+	sim_cut(sim, DISK_CUT_DROP);
+	getrusage(RUSAGE_SELF, &before);
+	CHECK(sim_start(sim, false) && tier_live(sim, TIER_DEAD));
+	getrusage(RUSAGE_SELF, &after);
+	sim_free(sim);
+	faults = after.ru_minflt - before.ru_minflt;
+	tap_note("%ld page faults, %ld pages have 16 bytes for each handle", faults, unused);
+	CHECK(faults < unused);
+	return true;
+}
+
 int main(void)
 {
 	tap_ok(test_read(), "objects are found, and not read");
+	tap_ok(test_unused(), "handles that are not used cost nothing");
 	tap_ok(test_lost(), "a damaged tombstone is a loss");
 	tap_ok(test_other(), "a damaged tombstone, and another replica");
 	tap_ok(test_verified(), "a damaged object is found before the store is served, if that is wanted");
