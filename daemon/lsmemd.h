@@ -236,5 +236,6 @@ int serve_kept(struct lsmemd *d);
 int serve_exports(struct lsmemd *d);
 uint64_t serve_tick_ns(void);
 void serve_scrub(struct lsmemd *d);
+void serve_batch(struct lsmemd *d);
 
 #endif

@@ -124,6 +124,7 @@ static const struct setting settings[] = {
 	STORE(min_replicas, false),
 	STORE(code, false),
 	STORE(min_parity, false),
+	STORE(batch_us, true),
 	STORE(copy_rate, false),
 	STORE(rejoin, true),
 	STORE(scrub, true),
@@ -203,7 +204,7 @@ static void take(struct lsmemd *d, uint64_t now)
 	struct config *new = &reload.config, *old = &d->config;
 	const char *path = d->options.config_path;
 	char listen[sizeof(old->metrics.listen)];
-	unsigned int scrub = old->store.scrub, refused, i;
+	unsigned int scrub = old->store.scrub, batch_us = old->store.batch_us, refused, i;
 
 	if (new->server.listen_line) {
 		log_warn("%s: describes a server of backups now: nothing is changed", path);
@@ -238,6 +239,8 @@ static void take(struct lsmemd *d, uint64_t now)
 	}
 	if (old->store.scrub != scrub)
 		serve_scrub(d);
+	if (old->store.batch_us != batch_us)
+		serve_batch(d);
 	warn_slow(d);
 	log_notice("%s: read again; settings that keep their old value: %u", path, refused);
 }

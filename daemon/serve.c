@@ -3,11 +3,12 @@
  * The steady state: events of the kernel go into core, requests of core to the backups, and
  * acknowledgements of core to the kernel.
  *
- * No timer collects a group. While a request is awaited, the daemon takes events from the kernel
- * only at completions, so that ranges committed meanwhile become one group. If none is awaited, the
- * daemon polls the kernel's descriptor. A write that a backup with ack = memory has received is not
- * awaited any more, and flushes of such a backup never are. The tick makes core write digests that
- * nothing waits for, and serves the watchdog. Another timer bounds the shutdown.
+ * While a request is awaited, the daemon takes events from the kernel only at completions, so that
+ * ranges committed meanwhile become one group. If none is awaited, the daemon polls the kernel's
+ * descriptor. No timer collects a group, but for partial rows of a coded store with batch_us. A write
+ * that a backup with ack = memory has received is not awaited any more, and flushes of such a backup
+ * never are. The tick makes core write digests that nothing waits for, and serves the watchdog.
+ * Another timer bounds the shutdown.
  *
  * POLLPRI on the same descriptor means that the kernel wants a pass of cleaning.
  * core/clean.h chooses the segments, the kernel does the pass. If no segment is worth a pass, the
@@ -201,6 +202,8 @@ static bool take_events(struct serve *s)
 		s->error = n;
 		return false;
 	}
+	if (n && s->d->config.store.batch_us)
+		core_time(s->core, clock_now_ns());
 	core_clock(s->core, clock.generation_wanted, clock.store_time, clock.next_segment);
 	now = n ? events_ns(s, clock.store_time) : 0;
 	for (i = 0; i < n; i++) {
@@ -336,6 +339,40 @@ void serve_scrub(struct lsmemd *d)
 	uint64_t ticks = d->config.store.scrub * 1000000000ull / serve_tick_ns();
 
 	core_scrub(d->core, ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX);
+}
+
+/**
+ * serve_batch - have partial rows wait as the configuration says
+ * @d: the daemon, with a core
+ */
+void serve_batch(struct lsmemd *d)
+{
+	core_batch(d->core, d->config.store.batch_us * 1000ull);
+	/* It may be due earlier now. */
+	if (the_serve.batching)
+		loop_cancel(&d->loop, &the_serve.batch.op);
+}
+
+static void batch_done(struct loop_op *op, int res)
+{
+	struct serve *s = (struct serve *)((char *)op - offsetof(struct serve, batch.op));
+
+	(void)res;
+	s->batching = false;
+	if (s->d->core)	/* freed; a backup that is closed runs the loop */
+		core_time(s->core, clock_now_ns());
+}
+
+/* Start a timer for what core writes when nothing more has come. */
+static void arm_batch(struct serve *s)
+{
+	uint64_t due = core_due(s->core), now;
+
+	if (s->batching || due == CORE_NEVER)
+		return;
+	now = clock_now_ns();
+	s->batching = true;
+	loop_timer_start(&s->d->loop, &s->batch, due > now ? due - now : 0);
 }
 
 static void gather(struct serve *s)
@@ -546,9 +583,11 @@ int serve(struct lsmemd *d)
 	s->poll.done = poll_done;
 	s->pause.op.done = pause_done;
 	s->tick.op.done = tick_done;
+	s->batch.op.done = batch_done;
 	serve_clean_init(s);
 	serve_fetch_init(s);
 	serve_scrub(d);
+	serve_batch(d);
 	s->watchdog_ns = notify_watchdog_us() * 1000;
 	s->ready = true;
 	for (i = 0; i < (int)CORE_BACKUPS; i++)
@@ -594,8 +633,10 @@ int serve(struct lsmemd *d)
 			d->signals.dump = false;
 			dump(s);
 		}
-		if (!s->parked)
+		if (!s->parked) {
+			arm_batch(s);
 			arm(s);
+		}
 		err = loop_run(&d->loop, true);
 		if (err < 0)
 			s->error = err;

@@ -102,10 +102,12 @@ struct range {
  * @tick: timer, every serve_tick_ns()
  * @pause: timer, before the next @poll if @quiet
  * @bound: timer that bounds the shutdown
+ * @batch: timer, until core_due()
  * @armed: @poll is in flight
  * @ready: the kernel may have events
  * @quiet: @poll completed, and no event has come since: pause before the next one
  * @pausing: @pause is running
+ * @batching: @batch is running
  * @stopping: a signal has begun the shutdown
  * @drained: the stream was empty after @stopping and no pass was under way: core was told to stop
  * @late: @bound has expired
@@ -154,8 +156,8 @@ struct serve {
 	struct lsmemd *d;
 	struct core *core;
 	struct loop_op poll;
-	struct loop_timer tick, pause, bound;
-	bool armed, ready, quiet, pausing;
+	struct loop_timer tick, pause, bound, batch;
+	bool armed, ready, quiet, pausing, batching;
 	bool stopping, drained, late, resumed;
 	uint64_t stopped_ns;
 	int io_error, error;

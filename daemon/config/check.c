@@ -219,11 +219,13 @@ static int check_restart(struct config_parser *p, const struct config *c)
 /* What a coded store cannot do yet is refused here: see Documentation/stripes.rst. */
 static int check_code(struct config_parser *p, const struct config *c)
 {
-	unsigned int replicas = c->store.replicas_line ? c->store.replicas_line : c->store.min_replicas_line, i;
+	unsigned int replicas = c->store.replicas_line ? c->store.replicas_line : c->store.min_replicas_line;
+	unsigned int coded = c->store.min_parity_line ? c->store.min_parity_line : c->store.batch_us_line, i;
 
 	if (!config_coded(c))
-		return !c->store.min_parity_line ? 0 :
-		       config_fail(p, c->store.min_parity_line, "min_parity: only with \"code =\"");
+		return !coded ? 0 :
+		       config_fail(p, coded, "%s: only with \"code =\"",
+				   c->store.min_parity_line ? "min_parity" : "batch_us");
 	if (replicas)
 		return config_fail(p, replicas,
 				   "%s: not with code = %u+%u, whose segments have shards in place of replicas; leave one of them out, \"min_parity =\" says how many shards must be there",

@@ -105,6 +105,7 @@ enum config_verify {
  * @store.min_replicas: with fewer replicas the daemon acknowledges nothing
  * @store.code: of a coded store: data and parity shards of each segment, which has no replicas; 0 and 0: not coded
  * @store.min_parity: of a coded store: with fewer shards than @store.code.k and so many the daemon acknowledges nothing
+ * @store.batch_us: of a coded store: microseconds that a partial row waits for more
  * @store.copy_rate: bytes a second, to restore lost replicas
  * @store.scrub: seconds in which each replica is read and checked once; 0: none is
  * @store.wait: seconds that a start waits for missing backups, or CONFIG_FOREVER; without
@@ -137,11 +138,11 @@ struct config {
 		struct {
 			unsigned int k, m;
 		} code;
-		unsigned int replicas, min_replicas, min_parity, rejoin, scrub, wait;
+		unsigned int replicas, min_replicas, min_parity, batch_us, rejoin, scrub, wait;
 		uint64_t copy_rate;
 		unsigned int name_line, node_line, kind_line, size_line, capacity_line,
 			     handles_line, mode_line, owner_line,
-			     charge_line, restart_line, warm_line, verify_line, replicas_line, min_replicas_line, code_line, min_parity_line, copy_rate_line, rejoin_line, scrub_line, wait_line;
+			     charge_line, restart_line, warm_line, verify_line, replicas_line, min_replicas_line, code_line, min_parity_line, batch_us_line, copy_rate_line, rejoin_line, scrub_line, wait_line;
 	} store;
 	struct config_backup backups[LSMEM_BACKUPS];
 	unsigned int nr_backups;
@@ -176,6 +177,7 @@ struct config {
 #define CONFIG_SCRUB_MIN		10u
 #define CONFIG_SCRUB_MAX		(365u * 86400)
 #define CONFIG_WAIT_MAX			86400u
+#define CONFIG_BATCH_US_MAX		100000u
 #define CONFIG_FOREVER			UINT32_MAX
 
 /* Return: is the store coded? */

@@ -207,6 +207,14 @@ static int set_min_parity(struct config_parser *p, struct config *c, const char 
 	return 0;
 }
 
+static int set_batch_us(struct config_parser *p, struct config *c, const char *value)
+{
+	if (!config_number(value, &c->store.batch_us) || c->store.batch_us > CONFIG_BATCH_US_MAX)
+		return config_fail(p, p->line, "batch_us = %s: allowed are microseconds from 0 to %u", value,
+				   CONFIG_BATCH_US_MAX);
+	return 0;
+}
+
 static int set_copy_rate(struct config_parser *p, struct config *c, const char *value)
 {
 	if (!config_size(value, &c->store.copy_rate) || c->store.copy_rate < 1u << 20 ||
@@ -531,6 +539,7 @@ static const struct config_key config_keys[] = {
 	KEY(store, min_replicas, set_replicas, TO(store.min_replicas)),
 	KEY(store, code, set_code),
 	KEY(store, min_parity, set_min_parity),
+	KEY(store, batch_us, set_batch_us),
 	KEY(store, copy_rate, set_copy_rate),
 	KEY(store, rejoin, set_seconds, TO(store.rejoin), .max = CONFIG_REJOIN_MAX),
 	KEY(store, scrub, set_scrub),

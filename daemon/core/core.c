@@ -310,6 +310,32 @@ uint32_t core_low(const struct core *core)
 	return core->low;
 }
 
+void core_batch(struct core *core, uint64_t ns)
+{
+	core->batch_ns = ns;
+	core_run(core);
+}
+
+void core_time(struct core *core, uint64_t ns)
+{
+	if (ns > core->time_ns)
+		core->time_ns = ns;
+	core_run(core);
+}
+
+uint64_t core_due(const struct core *core)
+{
+	uint64_t due = CORE_NEVER, at;
+	uint32_t i;
+
+	for (i = 0; core->batch_ns && i < core->nr_opens; i++) {
+		at = core_rows_due(core, core->list[i]);
+		if (at > core->time_ns && at < due)
+			due = at;
+	}
+	return due;
+}
+
 void core_tick(struct core *core)
 {
 	core_watch_room(core);

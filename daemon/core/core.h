@@ -9,6 +9,7 @@
  * In:	core_event()	from the kernel, in order	core_clock()	what comes with events
  *	core_io_done()	a request has ended		core_tick()	about every second
  *	core_lose()	a backup is gone		core_add()	a backup is to join
+ *	core_time()	of a coded store whose rows wait: before events, and when core_due() has come
  *	core_shutdown()	drain and stop
  * Out:	core_io_next()	requests to start at once	core_acks()	for the kernel
  *	core_state()	and core_error()
@@ -40,6 +41,7 @@
 #define CORE_IO_VECTORS		(CORE_IO_BYTES / LSMEM_SEGLET_BYTES + 2)
 #define CORE_IOS		64u	/* requests in flight on a backup, at most */
 #define CORE_ERROR_BYTES	256u
+#define CORE_NEVER		UINT64_MAX
 
 struct core;
 
@@ -199,6 +201,11 @@ struct core_backup_stats {
  * @checked: replicas read to check them, because of core_scrub() or of a read in vain
  * @bad_replicas: bad replicas found while copying and checking
  * @unfit: of a coded store: shards, and segments, that were found to be of other data than what they belong to
+ * @batches: of a coded store: batches of rows, as they were started
+ * @batches_partial: of @batches, those that end with a partial row
+ * @rows_full: full rows in these
+ * @data_blocks: blocks of log data in these, each as often as it was written
+ * @parity_blocks: blocks of parity and of parity records in these
  * @frames: gauge: backup frames of all members
  * @frames_free: gauge: of @frames, free
  * @segments: gauge: segments that have backup frames
@@ -231,6 +238,9 @@ struct core_stats {
 	uint64_t checked;
 	uint64_t bad_replicas;
 	uint64_t unfit;
+	uint64_t batches, batches_partial;
+	uint64_t rows_full;
+	uint64_t data_blocks, parity_blocks;
 	uint32_t frames;
 	uint32_t frames_free;
 	uint32_t segments;
@@ -364,6 +374,33 @@ void core_tick(struct core *core);
  * A replica that is bad is restored; without a sound one, core_bad_next() names the segment.
  */
 void core_scrub(struct core *core, uint32_t ticks);
+
+/**
+ * core_batch - have partial rows of a coded store wait for more
+ * @core: core
+ * @ns: a partial row is written when its oldest byte that is in no batch has waited for so long, by core_time(); 0: at
+ *	once, as after core_new()
+ *
+ * Rows that are full never wait, nor do those of a segment that is being closed, or of a core that drains.
+ */
+void core_batch(struct core *core, uint64_t ns);
+
+/**
+ * core_time - tell the time
+ * @core: core
+ * @ns: the time, of any clock; an earlier one than before counts as that
+ *
+ * Needed only after core_batch(): before core_event(), and when core_due() has come.
+ */
+void core_time(struct core *core, uint64_t ns);
+
+/**
+ * core_due - when is something to be done although nothing happens?
+ * @core: core
+ *
+ * Return: the time by core_time(), later than the last one; CORE_NEVER: not before the next input.
+ */
+uint64_t core_due(const struct core *core);
 
 /**
  * core_io_done - a request has ended

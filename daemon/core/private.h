@@ -235,6 +235,7 @@ struct core_rows {
  * @bounds: ends of ranges that are not durable yet; the last is @committed. What core acknowledges
  *	or lists ends where a range ends, and so where an entry ends: a recovery that checks it must
  *	not look for a part of an entry
+ * @came: when each of these came, ns by core_time()
  * @need: by number of the retirement: bytes that must be durable before it
  * @need_close: retirements, as a mask, that wait until the segment is closed
  * @replica: by backup
@@ -260,6 +261,7 @@ struct core_open {
 	uint32_t length, entries, first_seglet;
 	uint32_t nr_bounds;
 	uint32_t bounds[CORE_BOUNDS];
+	uint64_t came[CORE_BOUNDS];
 	uint32_t need[CORE_RETIRES];
 	uint32_t need_close;
 	struct core_replica replica[CORE_BACKUPS];
@@ -512,6 +514,8 @@ struct core {
 	bool coding;				/* new segments are coded */
 	uint32_t least_shards;			/* a coded segment with fewer is not acknowledged */
 	struct shard_geometry shards;
+	uint64_t batch_ns;			/* partial rows wait for so long */
+	uint64_t time_ns;			/* by core_time() */
 	struct lanes *lanes;
 	uint32_t nr_stripes;			/* bound of the numbers of stripes */
 	uint8_t *stripes;			/* enum core_stripe_life */
@@ -635,6 +639,8 @@ void core_rows_put(struct core_rows *rows);
 void core_rows_free(struct core *core);
 bool core_rows_release(struct core_rows *rows);
 void core_rows_run(struct core *core, struct core_open *open);
+bool core_rows_waiting(const struct core_open *open);
+uint64_t core_rows_due(const struct core *core, const struct core_open *open);
 void core_rows_done(struct core *core, struct core_op *op);
 void core_rows_flush(struct core_rows *rows, uint32_t backup);
 void core_rows_flushed(struct core_rows *rows, uint32_t backup);

@@ -272,12 +272,62 @@ static void rows_durable(struct core_rows *rows, struct core_row_batch *batch, u
 	row_done(rows->writer, batch->number, rows->open->segment->shard[backup]);
 }
 
+/**
+ * core_rows_waiting - is anything of a segment in no batch yet?
+ * @open: the segment
+ */
+bool core_rows_waiting(const struct core_open *open)
+{
+	return open->rows && (!open->rows->writer || row_issued(open->rows->writer) < open->committed);
+}
+
+/**
+ * core_rows_due - when is a partial row to be written?
+ * @core: core
+ * @open: a segment
+ *
+ * Return: when its oldest byte that is in no batch has waited for long enough, by core_time(), which may be over: then it waits
+ * for something else; CORE_NEVER: there is none.
+ */
+uint64_t core_rows_due(const struct core *core, const struct core_open *open)
+{
+	uint32_t issued, i;
+
+	if (!open->rows || !open->rows->writer)
+		return CORE_NEVER;
+	issued = row_issued(open->rows->writer);
+	for (i = 0; i < open->nr_bounds; i++)
+		if (open->bounds[i] > issued)
+			return open->came[i] + core->batch_ns;
+	return CORE_NEVER;
+}
+
+/* Is a partial row to be written now? Nothing more comes to one that ends, and a shard that is made anew waits for its row. */
+static bool rows_partial(const struct core *core, const struct core_open *open)
+{
+	return !core->batch_ns || core->state != CORE_RUNNING || open->closing || row_again(open->rows->writer) ||
+	       core_rows_due(core, open) <= core->time_ns;
+}
+
+static void rows_count(struct core *core, const struct row_batch *made, uint32_t from)
+{
+	const struct shard_geometry *g = &core->shards;
+	uint32_t i;
+
+	core->stats.batches++;
+	core->stats.batches_partial += made->end % g->row_bytes != 0;
+	core->stats.rows_full += made->end / g->row_bytes - from / g->row_bytes;
+	for (i = 0; i < made->nr; i++)
+		*(made->writes[i].shard < g->k ? &core->stats.data_blocks : &core->stats.parity_blocks) +=
+			made->writes[i].blocks;
+}
+
 /* Start the writes of the next batch. Return: false: there is none now. */
 static bool rows_batch(struct core *core, struct core_open *open)
 {
 	const struct core_segment *seg = open->segment;
 	struct core_rows *rows = open->rows;
-	uint32_t alive = (seg->on | seg->adding) & ~core->lost, alone = 0, i, n, b;
+	uint32_t alive = (seg->on | seg->adding) & ~core->lost, alone = 0, from, i, n, b;
 	struct core_row_batch *batch;
 	const struct row_batch *made;
 
@@ -292,9 +342,11 @@ static bool rows_batch(struct core *core, struct core_open *open)
 	}
 	if (!core_exact_allows(core, open))
 		return false;
-	made = row_batch(rows->writer, open->committed, open->durable, true);
+	from = row_issued(rows->writer);
+	made = row_batch(rows->writer, open->committed, open->durable, rows_partial(core, open));
 	if (!made)
 		return false;
+	rows_count(core, made, from);
 	batch = &rows->batches[made->number % ROW_BATCHES];
 	memset(batch, 0, sizeof(*batch));
 	batch->number = made->number;

@@ -363,6 +363,7 @@ void core_range(struct core *core, const struct lsmem_event *event)
 	struct core_segment *seg = core_segment_find(core, event->segment);
 	struct core_open *open = seg ? seg->open : NULL;
 	uint32_t piece;
+	bool merged;
 
 	/* Invariant 2: the kernel writes to listed segments only. */
 	if (!open || open->closing ||
@@ -387,9 +388,13 @@ void core_range(struct core *core, const struct lsmem_event *event)
 	core->changes++;
 	if (event->to <= open->committed)
 		return;
-	open->committed = event->to;
-	if (open->nr_bounds == CORE_BOUNDS)
+	/* Without room it counts as one with the range before, and as old as that if that waits still. */
+	merged = open->nr_bounds == CORE_BOUNDS;
+	if (merged)
 		open->nr_bounds--;
+	if (!merged || !core_rows_waiting(open))
+		open->came[open->nr_bounds] = core->time_ns;
+	open->committed = event->to;
 	open->bounds[open->nr_bounds++] = event->to;
 }
 
@@ -621,6 +626,7 @@ void core_take_durable(struct core *core, struct core_open *open, uint32_t durab
 		return;
 	open->nr_bounds -= gone;
 	memmove(open->bounds, open->bounds + gone, open->nr_bounds * sizeof(*open->bounds));
+	memmove(open->came, open->came + gone, open->nr_bounds * sizeof(*open->came));
 	core->stats.log_bytes += open->durable - before;
 	/* The next digest names the new length; no digest is made for that alone. */
 	open->segment->item.length = open->durable;

@@ -65,7 +65,7 @@ bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [stor
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
-bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, capacity, handles, mode, owner, charge, restart, warm, verify, replicas, min_replicas, code, min_parity, copy_rate, rejoin, scrub and wait'
+bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, capacity, handles, mode, owner, charge, restart, warm, verify, replicas, min_replicas, code, min_parity, batch_us, copy_rate, rejoin, scrub and wait'
 bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key, timeout, domain and ack'
 bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on line 2'
 bad 'no value' '[store]\nkind =\n' '2: kind: no value'
@@ -270,6 +270,13 @@ bad 'more shards than domains' "[store]\ncode = 2+1\n${a}domain = x\n${b}domain 
 bad 'coded, one backup' "[store]\ncode = 2+1\n$path" '2: code = 2+1: each of the 3 shards needs a failure domain of its own, and the backups are in 1'
 bad 'more parity needed than there is' "[store]\ncode = 2+1\nmin_parity = 2\n$a$b$c" '3: min_parity = 2: code = 2+1 has 1 parity shards'
 bad 'min_parity alone' "[store]\nmin_parity = 0\n$a$b$c" '2: min_parity: only with "code ="'
+for us in 0 400 100000; do
+	good "batch_us $us" "[store]\ncode = 2+1\nbatch_us = $us\n$a$b$c"
+done
+for us in -1 100001 1ms no; do
+	bad "batch_us $us" "[store]\nbatch_us = $us\n" "2: batch_us = $us: allowed are microseconds from 0 to 100000"
+done
+bad 'batch_us alone' "[store]\nbatch_us = 400\n$a$b$c" '2: batch_us: only with "code ="'
 bad 'replicas and a code' "[store]\nreplicas = 2\ncode = 2+1\n$a$b$c" '2: replicas: not with code = 2+1, whose segments have shards in place of replicas; leave one of them out, "min_parity =" says how many shards must be there'
 bad 'min_replicas and a code' "[store]\ncode = 2+1\nmin_replicas = 2\n$a$b$c" '3: min_replicas: not with code = 2+1, whose segments have shards in place of replicas; leave one of them out, "min_parity =" says how many shards must be there'
 bad 'coded and tiered' "[store]\ncode = 2+1\ncapacity = 1G\n$a$b$c" '3: capacity: not with "code =": objects of a coded store are all in memory, this version does not read single ones from shards; leave capacity out and make size larger, or use replicas'

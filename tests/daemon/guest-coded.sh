@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Coded stores: 2+1 and 3+2 on parts of two drives. lsmemd is killed and goes on; any M backups are lost under load, and
 # writers go on; memory is lost, and M other backups are missing; shards are made anew on new backups; in the end lsmemctl
-# check finds all shards whole, and parity that belongs to its data. In a guest with two drives: TAP.
+# check finds all shards whole, and parity that belongs to its data. With batch_us small writes cost fewer blocks, and durable
+# ones end in time. In a guest with two drives: TAP.
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-coded.sh
 . "$(dirname "$0")/guest-lib.sh"
@@ -115,6 +116,56 @@ life()
 	sound "$name" $all
 }
 
+# blocks: blocks that rows have cost so far, by the metrics
+blocks() { echo $(($(figure 'lsmem_data_blocks_total{.*}') + $(figure 'lsmem_parity_blocks_total{.*}'))); }
+
+# trickle NR: so many small objects, a millisecond apart, and a sync; $cost is what they cost in blocks, $took how long, in ms
+trickle()
+{
+	local before begun status
+	# The metrics are of the last tick.
+	until_true 10 metrics_are_new || return 1
+	before=$(blocks)
+	begun=$(now_ms)
+	"$load" trickle "$model" "/dev/$store" "$1" 1000
+	status=$?
+	took=$(($(now_ms) - begun))
+	until_true 10 metrics_are_new || return 1
+	cost=$(($(blocks) - before))
+	return $status
+}
+
+# metrics_are_new: do the metrics have what the daemon has now?
+metrics_are_new() { [ "$(blocks)" -eq "$(($(daemon data_blocks) + $(daemon parity_blocks)))" ]; }
+
+# waits TEXT: have batch_us changed by a reload
+waits()
+{
+	mark
+	sed -i "s/^size = .*/&\nbatch_us = $1/; /^batch_us/d" "$conf"
+	kill -HUP "$daemon_pid"
+	until_true 60 since '\[store\] batch_us: changed'
+}
+
+# batches: rows that wait for more
+batches()
+{
+	local at_once
+	ok 'batch_us 0: a stream of small writes' trickle 500
+	at_once=$cost
+	ok 'batch_us 0: mostly partial rows' [ "$cost" -gt 300 ]
+	ok 'batch_us 50000: by a reload' waits 50000
+	ok 'batch_us 50000: a stream of small writes' trickle 500
+	echo "# $at_once blocks at once, $cost with batch_us = 50000"
+	ok 'batch_us 50000: costs fewer blocks' [ $((cost * 3)) -lt "$at_once" ]
+	ok 'batch_us 50000: a sync with a writer that has stopped' trickle 1
+	echo "# it took $took ms"
+	ok 'batch_us 50000: it waited' [ "$took" -ge 50 ]
+	ok 'batch_us 50000: it ended in time' [ "$took" -lt 5000 ]
+	ok 'batch_us 0: by a reload' waits 0
+	verify 'batch_us: all there'
+}
+
 # ---- 2+1 -----------------------------------------------------------------------------------------
 coded 'code = 2+1\n' a b c
 ok '2+1: formatted and active' start 2+1 --init
@@ -134,6 +185,11 @@ coded 'code = 2+1\n' a b c
 ok '2+1: starts again' start again
 verify '2+1: all there again'
 stop
+printf '[metrics]\nlisten = 127.0.0.1:%s\n' "$port" >>"$conf"
+ok '2+1: starts, with metrics' start again
+batches
+stop
+is 'batch_us: drains' "$status" 0
 run "$ctl" destroy "$store"
 forget
 

@@ -138,6 +138,19 @@ until_is()
 	return 1
 }
 
+port=9469	# of the metrics
+# http METHOD PATH: the answer to a request
+http()
+{
+	exec 9<>"/dev/tcp/127.0.0.1/$port" || return
+	printf '%s %s HTTP/1.0\r\n\r\n' "$1" "$2" >&9
+	cat <&9
+	exec 9<&-
+}
+
+# figure NAME: the value of a metric; NAME is a regular expression for all before the value
+figure() { http GET /metrics | sed -n "s/^$1 //p"; }
+
 # rises: more bytes are durable than $before
 rises() { [ "$(daemon log_bytes)" -gt "$before" ]; }
 

@@ -11,8 +11,10 @@
  *						does not take are freed
  *	load read MODEL STORE SECONDS		objects at random, but those under way; no other
  *						program writes
+ *	load trickle MODEL STORE NR US		NR objects of TRICKLE bytes, one by one, each US microseconds
+ *						after the one before; of a model that has so many slots
  *
- * fill and overwrite are not durable operations, and end with a sync.
+ * fill, overwrite and trickle are not durable operations, and end with a sync.
  *
  * MODEL is a file (model.h) that survives a SIGKILL of this program, but not a crash of the machine: it
  * should be on tmpfs.  Each slot belongs to one thread.  A verification accepts either state of a slot
@@ -40,6 +42,7 @@
 
 #define THREADS 16u
 #define BLOCK		4096u
+#define TRICKLE		100u
 
 static struct model *model;
 static struct lsm *lsm;
@@ -178,14 +181,14 @@ static struct slot *jump(uint64_t thread, uint64_t i, uint64_t *index)
  * Write a slot without waiting until that is durable: settle() does. If the store is full, an object that is
  * there is freed instead. Returns 0 or an error.
  */
-static int write_slot(struct slot *slot, uint64_t index, uint8_t *data, uint64_t *state)
+static int write_slot(struct slot *slot, uint64_t index, uint8_t *data, uint32_t length)
 {
 	int err;
 
 	slot->next = slot->last;
 	slot->next.sequence = model->sequence++;
 	slot->next.what = WRITTEN;
-	slot->next.length = random_length(random_next(state));
+	slot->next.length = length;
 	slot->under_way = 1;
 	err = operate(slot, index, data, 0);
 	if (err == -ENOSPC && slot->last.what == WRITTEN) {
@@ -208,7 +211,7 @@ static void *filler(void *argument)
 		if (index / THREADS % 16 == 0 &&
 		    (lsm_stat(lsm, &stat) || stat.live_bytes >= target))
 			break;
-		if (write_slot(&model->slot[index], index, data, &state))
+		if (write_slot(&model->slot[index], index, data, random_length(random_next(&state))))
 			break;
 	}
 	free(data);
@@ -224,7 +227,7 @@ static void *overwriter(void *argument)
 	for (i = 0; i < model->slots / THREADS && !stop; i++) {
 		slot = jump(thread, i, &index);
 		if (slot->last.what == WRITTEN && random_below(&state, 100) < percent &&
-		    write_slot(slot, index, data, &state))
+		    write_slot(slot, index, data, random_length(random_next(&state))))
 			break;
 	}
 	free(data);
@@ -370,6 +373,30 @@ static int write_all(void *(*work)(void *))
 	return errors ? 1 : 0;
 }
 
+static int trickle(uint64_t nr, uint64_t us)
+{
+	uint64_t before = model->acknowledged, index;
+	struct timespec at;
+	uint8_t data[TRICKLE];
+
+	if (nr > model->slots) {
+		fprintf(stderr, "%" PRIu64 " objects, and the model has %" PRIu64 " slots\n", nr, model->slots);
+		return 2;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	for (index = 0; index < nr; index++) {
+		if (write_slot(&model->slot[index], index, data, TRICKLE))
+			return 1;
+		at.tv_nsec += (long)us * 1000;
+		at.tv_sec += at.tv_nsec / 1000000000;
+		at.tv_nsec %= 1000000000;
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+	}
+	settle();
+	printf("%" PRIu64 " written, %" PRIu64 " errors\n", model->acknowledged - before, (uint64_t)errors);
+	return errors ? 1 : 0;
+}
+
 static void on_signal(int signal)
 {
 	(void)signal;
@@ -404,7 +431,7 @@ int main(int argc, char **argv)
 {
 	bool run = argc == 6 && !strcmp(argv[1], "run"), fill = argc == 6 && !strcmp(argv[1], "fill");
 	bool over = argc == 5 && !strcmp(argv[1], "overwrite");
-	bool look = argc == 5 && !strcmp(argv[1], "read");
+	bool look = argc == 5 && !strcmp(argv[1], "read"), drip = argc == 6 && !strcmp(argv[1], "trickle");
 	pthread_t threads[THREADS];
 	struct timespec end;
 	sigset_t set;
@@ -413,8 +440,8 @@ int main(int argc, char **argv)
 	struct stat st;
 	int fd, signal_number;
 
-	if (!run && !fill && !over && !look && !((argc == 4 || argc == 5) && !strcmp(argv[1], "verify"))) {
-		fprintf(stderr, "usage: load run MODEL STORE SECONDS SLOTS | verify MODEL STORE [EVERY] | fill MODEL STORE PERCENT SLOTS | overwrite MODEL STORE PERCENT | read MODEL STORE SECONDS\n");
+	if (!run && !fill && !over && !look && !drip && !((argc == 4 || argc == 5) && !strcmp(argv[1], "verify"))) {
+		fprintf(stderr, "usage: load run MODEL STORE SECONDS SLOTS | verify MODEL STORE [EVERY] | fill MODEL STORE PERCENT SLOTS | overwrite MODEL STORE PERCENT | read MODEL STORE SECONDS | trickle MODEL STORE NR US\n");
 		return 2;
 	}
 	if (open_store(argv[3]))
@@ -440,6 +467,8 @@ int main(int argc, char **argv)
 	percent = fill || over ? (unsigned int)atoi(argv[4]) : 0;
 	if (fill || over)
 		return write_all(fill ? filler : overwriter);
+	if (drip)
+		return trickle(strtoull(argv[4], NULL, 10), strtoull(argv[5], NULL, 10));
 	if (!run && !look) {
 		every = argc == 5 ? strtoull(argv[4], NULL, 10) ?: 1 : 1;
 		return verify();

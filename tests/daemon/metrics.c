@@ -55,6 +55,11 @@ static void active(void)
 	backup->parity_shards = 17;
 	backup->lag_bytes = 123456;
 	status.core.memory_bytes = 4242;
+	status.core.batches = 90;
+	status.core.batches_partial = 80;
+	status.core.rows_full = 12;
+	status.core.data_blocks = 116;
+	status.core.parity_blocks = 344;
 	backup->lag_segments = 2;
 	status.tiered = true;
 	status.fetch.fetches = 77;

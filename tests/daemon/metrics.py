@@ -137,6 +137,8 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
         "lsmem_backup_frames_low": 1, "lsmem_backup_data_shards": 31, "lsmem_backup_parity_shards": 17,
         f"lsmem_backup_lag_bytes{{{label}}}": 123456, "lsmem_ranges_total": 64,
         'lsmem_backup_info{ack="memory"}': 1, "lsmem_memory_bytes": 4242,
+        "lsmem_batches_total": 90, "lsmem_batches_partial_total": 80, "lsmem_rows_full_total": 12,
+        "lsmem_data_blocks_total": 116, "lsmem_parity_blocks_total": 344,
         "lsmem_ack_latency_seconds_count": 64,
         "lsmem_backup_group_bytes_sum": 4096 * sum(range(65)),
         'lsmem_backup_group_bytes_bucket{le="4096"}': 1,

@@ -345,6 +345,8 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 		core_scrub(sim->core, 3);
 	memset(sim->requests, 0, sizeof(sim->requests));
 	sim->draining = false;
+	if (sim->core)
+		core_batch(sim->core, sim->options.batch_us * 1000ull);
 }
 
 static uint64_t sim_drive_bytes(const struct sim *sim, uint32_t drive)
@@ -519,6 +521,13 @@ void sim_issue(struct sim *sim)
 		request->received = false;
 	}
 	sim_watch(sim);
+}
+
+void sim_time(struct sim *sim, uint64_t ns)
+{
+	sim->now_ns += ns;
+	core_time(sim->core, sim->now_ns);
+	sim_issue(sim);
 }
 
 void sim_events(struct sim *sim)
@@ -761,6 +770,8 @@ void sim_step(struct sim *sim)
 	if (what < 35) {
 		model_operate(sim->model);
 	} else if (what < 50) {
+		if (sim->options.batch_us)
+			sim_time(sim, random_below(r, sim->options.batch_us * 500));
 		sim_events(sim);
 	} else if (what < 80 && in_flight) {
 		uint32_t n = random_below(r, in_flight);
@@ -802,6 +813,8 @@ void sim_settle(struct sim *sim)
 		sim_acks(sim);
 		if (disk_in_flight(sim->disk))
 			sim_complete(sim, random_below(&sim->random, disk_in_flight(sim->disk)));
+		else if (core_due(sim->core) != CORE_NEVER)
+			sim_time(sim, core_due(sim->core) - sim->now_ns);
 		else if (rounds++ > 20)
 			break;
 	}

@@ -29,6 +29,7 @@
  * @verify: recovery verifies all segments before
  * @k: the store is coded, with @m parity shards; 0: it has replicas
  * @min_parity: as in struct core_params
+ * @batch_us: of a coded store: microseconds that partial rows wait, see core_batch()
  * @smaller: frames by which each backup is smaller than the one before
  * @handles: of the store, of which the model uses MODEL_HANDLES; 0: no others
  */
@@ -43,6 +44,7 @@ struct sim_options {
 	uint32_t backups, replicas, min_replicas;
 	uint32_t memory;
 	uint32_t k, m, min_parity;
+	uint32_t batch_us;
 	uint32_t smaller;
 	uint32_t handles;
 	bool pairs;			/* each failure domain has two backups */
@@ -107,6 +109,7 @@ struct sim {
 	uint64_t copied, kept;		/* replicas */
 	uint64_t added;				/* of those that joined: while the daemon ran */
 	uint64_t alone;				/* crashes of the primary without any backup */
+	uint64_t now_ns;			/* by core_time(), with @batch_us of the options */
 	bool memory_lost;			/* of a backup, since the last recovery */
 };
 
@@ -120,6 +123,8 @@ int sim_attempt(struct sim *sim);
 bool sim_start(struct sim *sim, bool crash);
 /* Do one random action. */
 void sim_step(struct sim *sim);
+/* Time passes, as far as core waits for it. */
+void sim_time(struct sim *sim, uint64_t ns);
 /* Pass the kernel's events to core, and core's requests to the disk. */
 void sim_events(struct sim *sim);
 void sim_issue(struct sim *sim);

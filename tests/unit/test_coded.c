@@ -355,6 +355,173 @@ static bool test_return(const struct sim_options *options, bool wait, uint32_t *
 	return true;
 }
 
+#define EPSILON_US	400u
+#define EPSILON_NS	(EPSILON_US * 1000ull)
+
+/* Write an object, and tell core of it. */
+static bool say(struct sim *sim, uint32_t index, uint32_t length)
+{
+	const struct model_segment *seg;
+
+	if (!model_put(sim->model, index, 1, length))
+		return false;
+	seg = &sim->model->segments[sim->model->heads[1] - 1];
+	/* The kernel may tell of it later. */
+	while (seg->emitted < seg->committed && !sim->error[0])
+		sim_events(sim);
+	return !sim->error[0];
+}
+
+/* All requests end, and no time passes. */
+static bool answer(struct sim *sim)
+{
+	while (disk_in_flight(sim->disk) && !sim->error[0])
+		sim_complete(sim, 0);
+	sim_acks(sim);
+	return !sim->error[0] && !disk_in_flight(sim->disk);
+}
+
+/* A store at rest whose partial rows wait. */
+static struct sim *waiting(const struct sim_options *options, uint32_t batch_us)
+{
+	struct sim_options with = *options;
+	struct sim *sim;
+
+	with.batch_us = batch_us;
+	with.frames = 10;
+	with.size = 2;
+	sim = sim_new(5, &with);
+	if (sim_start(sim, false))
+		sim_settle(sim);
+	if (!put(sim, 2) && !sim->error[0])
+		sim_fail(sim, "there is no segment to write to");
+	return sim;
+}
+
+/* Begin a segment; its log ends near the beginning of its second row. */
+static bool begin_row(struct sim *sim)
+{
+	model_roll(sim->model, 1);
+	sim_settle(sim);
+	if (!say(sim, 0, sim->options.k * LSMEM_BLOCK))
+		return false;
+	sim_settle(sim);
+	return !sim->error[0] && oracle_all_acked(sim->model) && core_due(sim->core) == CORE_NEVER;
+}
+
+/* Small objects that come every 10 us: blocks of their batches, and how many of these. */
+static bool stream(const struct sim_options *options, uint32_t batch_us, uint64_t *blocks, uint64_t *batches)
+{
+	struct sim *sim = waiting(options, batch_us);
+	struct core_stats before, after;
+	uint32_t i;
+
+	CHECK(begin_row(sim));
+	core_stats(sim->core, &before);
+	for (i = 0; i < 64; i++) {
+		sim_time(sim, 10000);
+		CHECK(say(sim, i % MODEL_HANDLES, 100) && answer(sim));
+	}
+	sim_settle(sim);
+	core_stats(sim->core, &after);
+	CHECK(!sim->error[0] && oracle_all_acked(sim->model));
+	*blocks = after.data_blocks + after.parity_blocks - before.data_blocks - before.parity_blocks;
+	*batches = after.batches - before.batches;
+	sim_free(sim);
+	return true;
+}
+
+static bool test_stream(const struct sim_options *options)
+{
+	uint64_t blocks[2], batches[2];
+
+	CHECK(stream(options, 0, &blocks[0], &batches[0]) && stream(options, EPSILON_US, &blocks[1], &batches[1]));
+	tap_note("%u+%u: %llu blocks in %llu batches at once, %llu in %llu after %u us", options->k, options->m,
+		 (unsigned long long)blocks[0], (unsigned long long)batches[0], (unsigned long long)blocks[1],
+		 (unsigned long long)batches[1], EPSILON_US);
+	/* 640 us: two batches, and some where a row or the segment ends. At once each object has one. */
+	CHECK(batches[0] >= 64 && batches[1] >= 2 && batches[1] <= 6);
+	CHECK(blocks[1] * 10 < blocks[0]);
+	return true;
+}
+
+/* A partial row is written when its oldest byte has waited for so long, neither earlier nor later. */
+static bool test_wait(const struct sim_options *options)
+{
+	struct sim *sim = waiting(options, EPSILON_US);
+	uint32_t row = options->k * LSMEM_BLOCK, i;
+	struct core_stats before, stats;
+	uint64_t came;
+
+	CHECK(begin_row(sim) && !disk_in_flight(sim->disk));
+	core_stats(sim->core, &before);
+	/* More ranges than core remembers count as one, and the first one counts. */
+	came = sim->now_ns;
+	for (i = 0; i < 50; i++) {
+		CHECK(say(sim, i % MODEL_HANDLES, 10) && !disk_in_flight(sim->disk));
+		CHECK(core_due(sim->core) == came + EPSILON_NS);
+		sim_time(sim, 1000);
+	}
+	sim_time(sim, came + EPSILON_NS - 1 - sim->now_ns);
+	CHECK(!disk_in_flight(sim->disk) && !oracle_all_acked(sim->model));
+	sim_time(sim, 1);
+	CHECK(disk_in_flight(sim->disk) && core_due(sim->core) == CORE_NEVER);
+	/* What comes while this is under way waits for its own time, from when it came. */
+	sim_time(sim, 50000);
+	came = sim->now_ns;
+	for (i = 0; i < 50; i++) {
+		CHECK(say(sim, i % MODEL_HANDLES, 10));
+		sim_time(sim, 1000);
+	}
+	CHECK(answer(sim) && core_due(sim->core) == came + EPSILON_NS && !oracle_all_acked(sim->model));
+	sim_time(sim, came + EPSILON_NS - sim->now_ns);
+	CHECK(answer(sim) && oracle_all_acked(sim->model));
+	core_stats(sim->core, &stats);
+	CHECK(stats.batches == before.batches + 2 && stats.batches_partial == before.batches_partial + 2);
+
+	CHECK(begin_row(sim));
+	core_stats(sim->core, &before);
+	/* A full row does not wait, and what follows it waits from when it came. */
+	came = sim->now_ns;
+	CHECK(say(sim, 1, 10) && !disk_in_flight(sim->disk) && core_due(sim->core) == came + EPSILON_NS);
+	sim_time(sim, EPSILON_NS / 2);
+	CHECK(say(sim, 2, row + row / 2) && disk_in_flight(sim->disk));
+	core_stats(sim->core, &stats);
+	CHECK(stats.rows_full > before.rows_full && stats.batches_partial == before.batches_partial);
+	CHECK(answer(sim) && core_due(sim->core) == came + EPSILON_NS / 2 + EPSILON_NS);
+	sim_time(sim, EPSILON_NS);
+	CHECK(answer(sim) && oracle_all_acked(sim->model) && core_due(sim->core) == CORE_NEVER);
+
+	/* A backup is lost meanwhile. */
+	CHECK(say(sim, 3, 10) && !disk_in_flight(sim->disk));
+	core_lose(sim->core, 0, "a test");
+	sim_issue(sim);
+	CHECK(answer(sim) && !oracle_all_acked(sim->model));
+	sim_time(sim, EPSILON_NS);
+	CHECK(answer(sim) && oracle_all_acked(sim->model));
+
+	/* Nothing waits any more with another setting, nor when the segment ends, nor when core drains. */
+	CHECK(say(sim, 4, 10) && !disk_in_flight(sim->disk));
+	core_batch(sim->core, 0);
+	sim_issue(sim);
+	CHECK(answer(sim) && oracle_all_acked(sim->model));
+	core_batch(sim->core, EPSILON_NS);
+	CHECK(say(sim, 5, 10) && !disk_in_flight(sim->disk));
+	model_roll(sim->model, 1);
+	/* No time passes. */
+	for (i = 0; i < 20 && !oracle_all_acked(sim->model); i++) {
+		sim_events(sim);
+		CHECK(answer(sim));
+	}
+	CHECK(oracle_all_acked(sim->model) && core_due(sim->core) == CORE_NEVER);
+	sim_settle(sim);
+	CHECK(say(sim, 6, 10) && !disk_in_flight(sim->disk));
+	sim_shutdown(sim);
+	CHECK(!sim->error[0] && oracle_all_acked(sim->model));
+	sim_free(sim);
+	return true;
+}
+
 /* The power fails in each request of a recovery, and no write that was not flushed is left. */
 static bool test_cut_off(uint32_t *tries)
 {
@@ -413,6 +580,12 @@ int main(int argc, char **argv)
 		tap_ok(ok && tries, "%u+%u: open segments are whole when lost backups are back", codes[i].k, codes[i].m);
 		ok = test_return(&codes[i], true, &tries);
 		tap_ok(ok && tries, "%u+%u: writes that wait for a backup go on when it is back", codes[i].k, codes[i].m);
+	}
+	for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		tap_ok(test_wait(&codes[i]), "%u+%u: partial rows wait for batch_us, full ones do not", codes[i].k,
+		       codes[i].m);
+		tap_ok(test_stream(&codes[i]), "%u+%u: a stream of small writes costs fewer blocks", codes[i].k,
+		       codes[i].m);
 	}
 	lsmem_mutation |= 1ull << RULE_EXTEND_WHOLE;
 	tap_ok(!test_return(&codes[0], false, &tries) && !test_return(&codes[1], true, &tries),

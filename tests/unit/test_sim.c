@@ -101,6 +101,11 @@ static const struct {
 	{ "coded 3+2, nothing with less than four", { .frames = 10, .size = 0, .steps = 250, .kills = 20,
 						      .faults = 20, .backups = 6, .k = 3, .m = 2,
 						      .min_parity = 1, .join = true } },
+	{ "coded 3+2 of six that come back, rows that wait", { .frames = 10, .size = 2, .steps = 250, .kills = 30,
+							       .faults = 20, .backups = 6, .k = 3, .m = 2,
+							       .batch_us = 400, .join = true } },
+	{ "coded 2+1, rows that wait", { .frames = 10, .size = 1, .steps = 200, .kills = 20, .faults = 10,
+					 .backups = 3, .k = 2, .m = 1, .batch_us = 400 } },
 	{ "coded 5+4", { .frames = 6, .size = 1, .steps = 200, .kills = 20, .faults = 20,
 			 .backups = 9, .k = 5, .m = 4 } },
 };
