@@ -344,6 +344,8 @@ static void gather(struct serve *s)
 	if (s->d->fetch)
 		fetch_stats(s->d->fetch, &s->d->status.fetch);
 	cluster_tell(&s->d->cluster, &s->d->status.cluster);
+	serve_move_gather(s);
+	take_gather(s->d);
 }
 
 static void tell(struct serve *s)

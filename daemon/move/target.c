@@ -132,6 +132,8 @@ static bool give_up(struct target *t, int error, const char *why)
 {
 	t->error = error;
 	t->why = why;
+	if (t->linked)
+		move_target_give_up(&t->connection, error, why);
 	hang_up(t, why);
 	return enter(t, TARGET_DROPS);
 }

@@ -40,16 +40,17 @@ named()
 	done
 }
 
-# host HOST OPTION ..: start its daemon
+# host HOST OPTION ..: start its daemon, in $cgroup
 host()
 {
 	local name=$1
 	shift
-	STATE_DIRECTORY=$scratch/state.$name unshare -m bash -c '
+	cgroup=${cgroup-} STATE_DIRECTORY=$scratch/state.$name unshare -m bash -c '
 		for s in /sys/class/lsmem/*; do
 			[ ! -e "$s" ] || [ "$(cat "$s/given_name")" = "$0" ] ||
 				mount -t tmpfs none "$(realpath "$s")" || exit 99
 		done
+		[ -z "$cgroup" ] || echo $$ >"$cgroup"
 		exec "$@"' "store-$name" "$lsmemd" -c "$scratch/$name.conf" -v "$@" 2>>"$scratch/log.$name" &
 	pids[$name]=$!
 }
@@ -120,6 +121,12 @@ tidy()
 }
 # vanishes HOST: it has no store any more
 vanishes() { [ -z "$(named "$1")" ] || "$ctl" destroy --force "$(named "$1")" 2>/dev/null; }
+# move_of HOST KEY: of the move, in the status of its daemon
+move_of()
+{
+	store=$(named "$1")
+	"$ctl" backups "$store" >/dev/null && jq -r ".move.$2" "/run/lsmem/$store.json"
+}
 # owners: how many stores there are that are served
 owners()
 {
@@ -181,6 +188,15 @@ ok "$name: a serves it" is_served a
 ok "$name: a's clients were not stopped" eval '! since_host a "its clients wait"'
 cp "$scratch/right.conf" "$scratch/b.conf"
 
+# gave_up CAUSE ERRNO: a knows why
+gave_up()
+{
+	ok "$name: in a's log" until_true 10 since_host a "b at .* has gone: it gives up: $1"
+	is "$name: in a's status" "$(move_of a last.cause)" "it gives up: $1"
+	is "$name: in a's status: the error" "$(move_of a last.error)" "$2"
+	is "$name: in a's status: the host" "$(move_of a last.host)" b
+	is "$name: in a's status: its state" "$(move_of a role) $(move_of a state)" 'source serves'
+}
 # What cannot be made here is not taken: its source goes on, and its clients were not stopped.
 name='a name in use'
 in_use=$("$ctl" create --size 128M)
@@ -190,6 +206,7 @@ marks
 host b
 ok "$name: is not moved" until_true 30 since_host b 'was not moved from host .*the store cannot be made here (File exists)'
 ok "$name: says which" since_host b 'name = store-c: another store has this name'
+gave_up 'the store cannot be made here (File exists)' 17
 ends b
 is "$name: ends" "$status" 4
 ok "$name: a serves it" is_served a
@@ -197,6 +214,31 @@ ok "$name: a's clients were not stopped" eval '! since_host a "its clients wait"
 ok "$name: nothing is left" eval '[ "$(ls /sys/class/lsmem | wc -l)" = 2 ]'
 run "$ctl" destroy --force "$in_use"
 cp "$scratch/right.conf" "$scratch/b.conf"
+is "$name: in b's status" "$(jq -r .move.last.cause "/run/lsmem/$uuid.json")" 'the store cannot be made here'
+
+# A memory cgroup that is smaller than the store.
+name='no memory'
+group=$scratch/cgroup
+if { mkdir "$group" && mount -t cgroup2 none "$group" && echo +memory >"$group/cgroup.subtree_control" && mkdir "$group/b"; } 2>/dev/null; then
+	echo 120M >"$group/b/memory.max"
+	sed -i 's/^restart = instant/&\ncharge = yes/' "$scratch/b.conf"
+	marks
+	cgroup=$group/b/cgroup.procs
+	host b
+	cgroup=
+	ok "$name: is not moved" until_true 30 since_host b 'was not moved from host .*the store cannot be made here (Cannot allocate memory)'
+	gave_up 'the store cannot be made here (Cannot allocate memory)' 12
+	ends b
+	is "$name: ends" "$status" 4
+	ok "$name: a serves it" is_served a
+	ok "$name: a's clients were not stopped" eval '! since_host a "its clients wait"'
+	cp "$scratch/right.conf" "$scratch/b.conf"
+	ok "$name: the cgroup can go" until_true 10 rmdir "$group/b"
+	umount "$group"
+else
+	umount "$group" 2>/dev/null
+	echo '# no memory: not tested, there is no memory controller'
+fi
 
 # left: b has a store that is new, and no daemon
 left() { [ -n "$(named b)" ] && [ "$(cat "/sys/class/lsmem/$(named b)/state" "/sys/class/lsmem/$(named b)/attached" | xargs)" = 'new 0' ]; }
