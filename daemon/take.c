@@ -349,7 +349,7 @@ static void ticked(struct loop_op *op, int res)
 	uint64_t now = clock_now_ns();
 
 	t->ticking = false;
-	if (res != -ETIME || t->told || t->target.state > TARGET_RECOVERS)
+	if (res != -ETIME || t->told || (t->target.state > TARGET_RECOVERS && t->target.state != TARGET_DROPS))
 		return;
 	move_caller_tick(&t->caller, now);
 	target_tick(&t->target, now);
