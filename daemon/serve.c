@@ -592,6 +592,10 @@ int serve(struct lsmemd *d)
 			begin_stop(s);
 			continue;
 		}
+		if (d->signals.cancel) {
+			serve_move_cancel(s);
+			continue;
+		}
 		if (d->signals.dump) {
 			d->signals.dump = false;
 			dump(s);

@@ -497,6 +497,26 @@ void serve_move_gather(struct serve *s)
 		gather(s->move);
 }
 
+static void cancel(struct lsmemd *d, const char *refused)
+{
+	d->signals.cancel = false;
+	status_move_cancel(&d->status.move, refused);
+	log_notice("%s: its move is cancelled by an operator (SIGUSR2)%s%s", d->kernel.name, refused ? ", which is refused: " : "",
+		   refused ? refused : "");
+}
+
+/**
+ * serve_move_cancel - an operator cancels the move: answer in the status
+ * @s: the steady state
+ *
+ * Context: then another round is needed.
+ */
+void serve_move_cancel(struct serve *s)
+{
+	cancel(s->d, s->move ? move_source_cancel(&s->move->source.moves) :
+			       take_is_open(s->d) ? "this host has the store" : "the store cannot be moved from here");
+}
+
 /**
  * serve_move_ticks - may core have its tick, and backups join?
  * @s: the steady state
@@ -705,6 +725,13 @@ static int keep_on(struct serve_move *m)
 			d->signals.reload = false;
 			log_warn("while memory is kept for another host nothing can change: start lsmemd again");
 		}
+		if (d->signals.cancel)
+			cancel(d, move_source_cancel(&m->source.moves));
+		if (d->signals.dump) {
+			d->signals.dump = false;
+			gather(m);
+			status_write(&d->status);
+		}
 		if (d->signals.stop && !m->stopped_ns) {
 			m->stopped_ns = clock_now_ns();
 			source_stop(&m->source);
@@ -758,6 +785,10 @@ int serve_kept(struct lsmemd *d)
 		return STATUS_BUSY;	/* as without [move] */
 	m->step.op.done = kept_tick;
 	loop_timer_start(&d->loop, &m->step, serve_tick_ns());
+	start_name_status(d);
+	d->status.state = "moved";
+	gather(m);
+	status_write(&d->status);
 	notify_send("READY=1\nSTATUS=The store is another host's; its memory is kept for it");
 	log_notice("%s: its memory is kept until host %s needs it no more", d->kernel.name, d->cluster.taken.host);
 	status = keep_on(m);

@@ -337,7 +337,7 @@ void start_name_status(struct lsmemd *d)
 {
 	struct status *status = &d->status;
 	const char *file = d->options.status_file, *store = d->kernel.name;
-	char uuid[UUID_TEXT_BYTES];
+	char uuid[UUID_TEXT_BYTES], other[sizeof(RUN) + UUID_TEXT_BYTES + 8];
 	uint32_t slot;
 	int n;
 
@@ -346,6 +346,10 @@ void start_name_status(struct lsmemd *d)
 	else
 		n = snprintf(status->path, sizeof(status->path), RUN "/%s.json",
 			     *store ? store : uuid_text(status->uuid, uuid));
+	if (!file && *store) {	/* of a move to here, when the store was not in the kernel yet */
+		snprintf(other, sizeof(other), RUN "/%s.json", uuid_text(status->uuid, uuid));
+		unlink(other);
+	}
 	if (!file && mkdir(RUN, 0755) && errno != EEXIST)
 		log_warn(RUN ": cannot be made: %s", strerror(errno));
 	if (n >= (int)sizeof(status->path))

@@ -20,7 +20,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -377,7 +376,7 @@ static void run(struct take *t)
 	}
 }
 
-/* The move's part of the status. */
+/* The move's part of the status. A host that had the store at its start only says CLOSE, which is no move. */
 static void gather(struct take *t)
 {
 	static const char *const states[] = {
@@ -391,8 +390,6 @@ static void gather(struct take *t)
 	move->role = "target";
 	move->state = states[t->target.state];
 	snprintf(move->host, sizeof(move->host), "%s", t->d->config.move.from.host);
-	if (t->here)
-		return;		/* this host has the store, and only says CLOSE */
 	move->bytes = connection->bytes;
 	move->blocks = connection->stream.sequence ? connection->stream.sequence - 1 : 0;
 	if (t->target.known)
@@ -407,6 +404,16 @@ static void tell_status(struct take *t)
 	status_write(&t->d->status);
 }
 
+static void cancel(struct take *t)
+{
+	const char *refused = target_cancel(&t->target);
+
+	t->d->signals.cancel = false;
+	status_move_cancel(&t->d->status.move, refused);
+	log_notice("%s: cancelled by an operator (SIGUSR2)%s%s", t->d->where, refused ? ", and goes on: " : "",
+		   refused ? refused : "");
+}
+
 /* Until this host has the store, or the move is over. Return: 0 or a negative errno of the loop. */
 static int move(struct take *t)
 {
@@ -419,6 +426,8 @@ static int move(struct take *t)
 			d->signals.dump = false;
 			tell_status(t);
 		}
+		if (d->signals.cancel)
+			cancel(t);
 		if (d->signals.stop && !t->target.stopping)
 			target_stop(&t->target);
 		run(t);
@@ -554,11 +563,8 @@ int take_store(struct lsmemd *d)
 		err = move(t);
 	}
 	close_backups(d);
-	if (!err && t->target.state == TARGET_RECOVERS) {
-		if (!d->options.status_file)
-			unlink(d->status.path);	/* the store's node has one soon */
+	if (!err && t->target.state == TARGET_RECOVERS)
 		return STATUS_OK;
-	}
 	d->status.state = "starting";
 	status = err ? STATUS_OK : tell_end(t);
 	status_write(&d->status);	/* why it ended, also if the daemon cannot go on */
@@ -670,6 +676,7 @@ bool take_run(struct lsmemd *d)
 	if (!target_is_over(&t->target))
 		return false;
 	closed = target_is_closed(&t->target);
+	take_gather(d);
 	if (closed)
 		log_notice("%s: host %s keeps nothing of the store any more", d->kernel.name, d->config.move.from.host);
 	take_close(d);
@@ -710,7 +717,7 @@ void take_gather(struct lsmemd *d)
 	struct take *t = &the_take;
 
 	(void)d;
-	if (t->d && (!t->here || t->target.user))
+	if (t->d && !t->here)
 		gather(t);
 }
 

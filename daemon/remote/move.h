@@ -219,6 +219,7 @@ bool move_source_ready(struct move_source *source, uint64_t revision, uint64_t d
 void move_source_owner(struct move_source *source, const char *host, uint64_t term);
 bool move_source_resume(struct move_source *source);
 void move_source_end(struct move_source *source, const char *why);
+const char *move_source_cancel(struct move_source *source);
 bool move_source_close(struct move_source *source);
 
 /* ---- The target -------------------------------------------------------- */

@@ -477,6 +477,32 @@ void move_source_end(struct move_source *source, const char *why)
 }
 
 /**
+ * move_source_cancel - end the move, if it can be ended here: its targets are told so
+ * @source: in any phase
+ *
+ * Before READY; then @left tells when clients can be served again, if they were stopped.
+ *
+ * Return: NULL: it ends; or why not: no target takes part, or the store may be another host's.
+ */
+const char *move_source_cancel(struct move_source *source)
+{
+	struct move_peer *peer;
+	bool any = false;
+
+	if (source->phase == MOVE_TOLD)
+		return "READY was told: the other host may have the store, and takes it within seconds, or the move ends by itself";
+	if (source->phase > MOVE_TOLD)
+		return "another host has the store";
+	for (peer = source->peers; peer; peer = peer->next) {
+		if (peer->over || is_stranger(peer))
+			continue;
+		refuse(peer, WIRE_REASON_CANCELLED);
+		any = true;
+	}
+	return any ? NULL : "no host moves the store";
+}
+
+/**
  * move_source_close - let the memory go
  * @source: in any phase
  *

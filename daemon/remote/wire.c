@@ -356,6 +356,7 @@ const char *wire_reason(uint32_t reason)
 		[WIRE_REASON_BUSY] = "the server has no room for another connection",
 		[WIRE_REASON_FAR] = "the term is too far above the highest that the server knows of",
 		[WIRE_REASON_PURPOSE] = "backups and stores that move have listeners of their own: this one is for the other",
+		[WIRE_REASON_CANCELLED] = "an operator has cancelled the move",
 		[WIRE_REASON_FENCED] = "another primary took it over",
 	};
 

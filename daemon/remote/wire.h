@@ -167,6 +167,7 @@ enum wire_reason {
 	WIRE_REASON_FENCED	= 7,	/* sent at any time: @who takes the hold with @term */
 	WIRE_REASON_FAR		= 8,	/* the term is too far above @term, see hold.h */
 	WIRE_REASON_PURPOSE	= 9,	/* it moves stores and HELLO asks for a backup, or the other way round */
+	WIRE_REASON_CANCELLED	= 10,	/* sent at any time: an operator has cancelled the move */
 	WIRE_REASONS
 };
 

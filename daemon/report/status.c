@@ -76,6 +76,17 @@ void status_move_ended(struct status_move *move, const char *host, int error, co
 	move->ends++;
 }
 
+/**
+ * status_move_cancel - answer a request to cancel a move
+ * @move: its status
+ * @refused: why nothing is cancelled; NULL: a move is
+ */
+void status_move_cancel(struct status_move *move, const char *refused)
+{
+	snprintf(move->refused, sizeof(move->refused), "%s", refused ? refused : "");
+	move->cancels++;
+}
+
 static void put(struct status *status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -346,6 +357,8 @@ static void put_move(struct status *status)
 	put(status, ", \"bytes\": %" PRIu64 ", \"blocks\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"segments_left\": %" PRIu64 ", ",
 	    move->bytes, move->blocks, move->objects, move->left);
 	put_seconds(status, "stopped_seconds", move->stopped_ns);
+	put(status, ", \"cancels\": %" PRIu64 ", \"cancel_refused\": ", move->cancels);
+	put_string(status, move->refused);
 	put(status, ", \"ends\": %" PRIu64, move->ends);
 	if (move->ends) {
 		put(status, ",\n    \"last\": {\"host\": ");

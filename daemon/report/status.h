@@ -51,6 +51,8 @@ struct status_backup {
  * @objects: source: of the frozen store, 0 before; target: that are known
  * @left: source: segments that are still to be told
  * @stopped_ns: how long the clients were stopped, or are, by the last move that has stopped them
+ * @cancels: SIGUSR2 that were answered
+ * @refused: why the last of these has cancelled nothing; "": it has cancelled a move
  * @ends: moves that have ended since the daemon was started
  * @last: how the last one of these has ended: the other host; a negative errno, 0: it is not an error, or not known; why; and
  *	when, by clock_now_ns()
@@ -59,6 +61,8 @@ struct status_move {
 	const char *role, *state;
 	char host[STATUS_HOST_BYTES];
 	uint64_t bytes, blocks, objects, left, stopped_ns;
+	uint64_t cancels;
+	char refused[STATUS_CAUSE_BYTES];
 	uint64_t ends;
 	struct {
 		char host[STATUS_HOST_BYTES], cause[STATUS_CAUSE_BYTES];
@@ -151,6 +155,7 @@ int status_open(struct status *status);
 void status_close(struct status *status);
 void status_lost(struct status *status, const char *what);
 void status_move_ended(struct status_move *move, const char *host, int error, const char *cause);
+void status_move_cancel(struct status_move *move, const char *refused);
 int status_write(struct status *status);
 
 #endif

@@ -676,6 +676,46 @@ static bool test_hostile_give_up(void)
 	return true;
 }
 
+/* ---- An operator cancels ----------------------------------------------------- */
+
+/* Its targets are told, and clients can be served again. */
+static bool cancels(enum reached at, unsigned int lefts)
+{
+	struct link *link = reach(at), *stranger = moves_call(1, "C", 0);
+
+	CHECK(!move_source_cancel(&world.source));
+	CHECK(link->peer_ended && !stranger->peer_ended && !strcmp(link->peer_why, "an operator has cancelled the move"));
+	moves_cut(stranger);
+	moves_settle();
+	CHECK(refused(link) == WIRE_REASON_CANCELLED && !link->connected && world.lefts == lefts && !world.broken);
+	CHECK(!strcmp(link->target_why, "an operator has cancelled the move") && !link->ready.term && !world.keyed);
+	return true;
+}
+
+/* After READY it is refused, and changes nothing. */
+static bool cannot_cancel(enum reached at, const char *why)
+{
+	struct link *link = reach(at);
+	enum move_phase phase = world.source.phase;
+
+	CHECK(strstr(move_source_cancel(&world.source), why));
+	moves_settle();
+	CHECK(link->connected && !link->peer_ended && !link->target_ended && link->keyed && world.source.phase == phase);
+	return true;
+}
+
+static bool test_cancel(void)
+{
+	moves_start(NULL);
+	CHECK(!strcmp(move_source_cancel(&world.source), "no host moves the store"));
+	moves_call(0, "B", 0);		/* without a proof it takes no part */
+	CHECK(!strcmp(move_source_cancel(&world.source), "no host moves the store") && !links[0].peer_ended);
+	CHECK(cancels(AT_READS, 0) && world.source.phase == MOVE_SERVES);
+	CHECK(cancels(AT_STOP, 1) && move_source_resume(&world.source));
+	CHECK(cannot_cancel(AT_READY, "READY was told") && cannot_cancel(AT_MOVED, "another host has the store"));
+	return true;
+}
+
 /* ---- Hostile peers --------------------------------------------------------- */
 
 static struct link *reach(enum reached at)
@@ -1077,6 +1117,7 @@ int main(void)
 	tap_ok(test_failures(), "what a daemon cannot do ends the connection");
 	tap_ok(test_give_up(), "the source knows why a target gives up");
 	tap_ok(test_hostile_give_up(), "a word of giving up that cannot be changes nothing");
+	tap_ok(test_cancel(), "an operator cancels at the source: before READY only");
 	tap_ok(test_hostile_target(), "a hostile target");
 	tap_ok(test_ready_bounds(), "a READY that cannot be is not taken");
 	tap_ok(test_hostile_ready(), "a READY out of turn is not taken");

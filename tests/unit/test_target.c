@@ -1398,6 +1398,30 @@ static bool test_cancelled(void)
 	return true;
 }
 
+/* By an operator: before READY only, at either end. */
+static bool test_operator(void)
+{
+	static const struct { enum target_state state; const char *why; } refused[] = {
+		{ TARGET_CHECKS, "READY has come" }, { TARGET_TAKES, "READY has come" },
+		{ TARGET_RECOVERS, "this host has the store" }, { TARGET_SERVES, "this host has the store" },
+	};
+	struct target *t = &life.b.target;
+	enum target_state state;
+	uint32_t i;
+
+	for (state = TARGET_READS; state <= TARGET_MOVES; state++) {
+		CHECK(reach(state) && !target_cancel(t));
+		CHECK(is_back(-ECANCELED) && !life.b.taken);
+		CHECK(!strcmp(target_cancel(t), "the move has ended already"));
+	}
+	CHECK(life.a.gave_up == -ECANCELED && strstr(life.a.cause, "an operator has cancelled the move"));
+	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+		CHECK(reach(refused[i].state) && strstr(target_cancel(t), refused[i].why) && is_moved());
+	CHECK(reach(TARGET_MOVES) && !move_source_cancel(&life.a.source.moves));
+	CHECK(is_back(-ENOTCONN) && !life.b.taken && !strcmp(t->why, "an operator has cancelled the move"));
+	return true;
+}
+
 static bool test_etcd(void)
 {
 	struct target *t = &life.b.target;
@@ -1677,6 +1701,7 @@ int main(int argc, char **argv)
 	tap_ok(test_link_cut(), "the link is cut, before READY and after it");
 	tap_ok(test_source_dies(), "the source's host dies");
 	tap_ok(test_cancelled(), "it is cancelled, in each state");
+	tap_ok(test_operator(), "an operator cancels: before READY only, at either end");
 	tap_ok(test_etcd(), "etcd loses answers, refuses, is late");
 	tap_ok(test_ready(), "what READY has named is not so");
 	tap_ok(test_kernel(), "the kernel does not drop what it has");
