@@ -179,6 +179,7 @@ void take_served(struct lsmemd *d);
 bool take_is_open(const struct lsmemd *d);
 bool take_run(struct lsmemd *d);
 void take_tick(struct lsmemd *d, uint64_t now);
+void take_gather(struct lsmemd *d);
 void take_close(struct lsmemd *d);
 
 int frozen_claim(struct lsmemd *d, const struct cluster_taken *taken);
@@ -233,6 +234,7 @@ int check(struct lsmemd *d);
 int prepare(void);
 int serve(struct lsmemd *d);
 int serve_kept(struct lsmemd *d);
+void start_name_status(struct lsmemd *d);
 int serve_exports(struct lsmemd *d);
 uint64_t serve_tick_ns(void);
 void serve_scrub(struct lsmemd *d);

@@ -381,6 +381,8 @@ static void gather(struct serve *s)
 	if (s->d->fetch)
 		fetch_stats(s->d->fetch, &s->d->status.fetch);
 	cluster_tell(&s->d->cluster, &s->d->status.cluster);
+	serve_move_gather(s);
+	take_gather(s->d);
 }
 
 static void tell(struct serve *s)
@@ -627,6 +629,10 @@ int serve(struct lsmemd *d)
 			break;
 		if (d->signals.stop && !s->stopping && serve_move_stop(s)) {
 			begin_stop(s);
+			continue;
+		}
+		if (d->signals.cancel) {
+			serve_move_cancel(s);
 			continue;
 		}
 		if (d->signals.dump) {

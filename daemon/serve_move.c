@@ -56,6 +56,7 @@
  * @stepping: @step is running
  * @stopped_ns: when the daemon was told to end, by clock_now_ns(); 0: it was not
  * @frozen_ns: when clients were stopped, by clock_now_ns()
+ * @served_ns: when they were served again, or another host had the store; 0: neither is so yet
  * @ticked_ns: when core had its last tick while clients wait
  * @told: READY was told, and it is in the log
  */
@@ -79,7 +80,7 @@ struct serve_move {
 	uint32_t nr;
 	struct loop_timer step;
 	bool stepping;
-	uint64_t stopped_ns, frozen_ns, ticked_ns;
+	uint64_t stopped_ns, frozen_ns, served_ns, ticked_ns;
 	bool told;
 };
 
@@ -301,9 +302,13 @@ static bool connects(struct move_listener *listener, struct move_peer *peer, con
 	return source_connect(&of_listener(listener)->source, peer, setup);
 }
 
-static void has_gone(struct move_listener *listener, struct move_peer *peer)
+/* One that was told the store took part in a move. */
+static void has_gone(struct move_listener *listener, struct move_peer *peer, const char *why)
 {
-	(void)listener;
+	struct serve_move *m = of_listener(listener);
+
+	if (peer->memory)
+		status_move_ended(&m->d->status.move, peer->session.hello.who, peer->error, why);
 	source_gone(peer);
 }
 
@@ -343,9 +348,12 @@ static void tell_change(struct serve_move *m, enum source_state from)
 
 	if (from == SOURCE_SERVES) {
 		m->told = false;
+		m->served_ns = 0;
 		set_status(m, "moving", "Moving");
 		log_notice("%s: host %s moves it to itself: its clients wait", name, host);
 	}
+	if (m->source.state == SOURCE_SERVES || m->source.state == SOURCE_KEEPS)
+		m->served_ns = clock_now_ns();
 	ms = (clock_now_ns() - m->frozen_ns) / MS;
 	switch (m->source.state) {
 	case SOURCE_SERVES:
@@ -400,13 +408,12 @@ static void tick_core(struct serve_move *m)
 bool serve_move(struct serve *s)
 {
 	struct serve_move *m = s->move;
+	uint64_t now = clock_now_ns();
 	enum source_state from;
 
 	if (!m)
 		return false;
 	from = m->source.state;
-	if (from == SOURCE_SERVES)
-		m->frozen_ns = clock_now_ns();	/* if it is now that they are */
 	m->came = false;
 	move_listen_run(&m->listener);
 	tell_owner(m);
@@ -414,6 +421,8 @@ bool serve_move(struct serve *s)
 	source_run(&m->source);
 	move_listen_run(&m->listener);
 	tick_core(m);
+	if (from == SOURCE_SERVES && m->source.state != from)
+		m->frozen_ns = now;
 	if (m->source.state != from)
 		tell_change(m, from);
 	if (m->source.moves.phase == MOVE_TOLD && !m->told) {
@@ -446,6 +455,66 @@ void serve_move_tick(struct serve *s, uint64_t now)
 	move_listen_tick(&m->listener, now);
 	if (m->stopped_ns && now - m->stopped_ns > s->d->options.drain * 1000000000ull)
 		s->late = true;
+}
+
+/* The connection that a status is about; NULL: there is none. */
+static const struct move_peer *told_peer(const struct source *source)
+{
+	return source->moves.chosen ? source->moves.chosen : source->reader;
+}
+
+static void gather(struct serve_move *m)
+{
+	static const char *const states[] = {
+		[SOURCE_SERVES] = "serves", [SOURCE_FREEZES] = "freezes", [SOURCE_DRAINS] = "drains",
+		[SOURCE_TELLS] = "tells", [SOURCE_WAITS] = "waits", [SOURCE_VOIDS] = "voids", [SOURCE_ASKS] = "asks",
+		[SOURCE_KEEPS] = "keeps", [SOURCE_CLOSED] = "closed", [SOURCE_ENDED] = "ended",
+	};
+	const struct source *source = &m->source;
+	const struct move_peer *peer = told_peer(source);
+	struct status_move *move = &m->d->status.move;
+
+	move->role = "source";
+	move->state = states[source->state];
+	snprintf(move->host, sizeof(move->host), "%s", peer ? peer->session.hello.who : source->moves.host);
+	if (peer && peer->memory) {
+		move->bytes = peer->bytes;
+		move->blocks = peer->stream.sequence - 1;
+		move->left = peer == source->reader ? source->tell.left : 0;
+	}
+	move->objects = source->state == SOURCE_SERVES ? 0 : source->objects;
+	if (m->frozen_ns)
+		move->stopped_ns = (m->served_ns ? m->served_ns : clock_now_ns()) - m->frozen_ns;
+}
+
+/**
+ * serve_move_gather - bring the move's part of the daemon's status up to date
+ * @s: the steady state; without [move] nothing is done
+ */
+void serve_move_gather(struct serve *s)
+{
+	if (s->move)
+		gather(s->move);
+}
+
+static void cancel(struct lsmemd *d, const char *refused)
+{
+	d->signals.cancel = false;
+	status_move_cancel(&d->status.move, refused);
+	log_notice("%s: its move is cancelled by an operator (SIGUSR2)%s%s", d->kernel.name, refused ? ", which is refused: " : "",
+		   refused ? refused : "");
+}
+
+/**
+ * serve_move_cancel - an operator cancels the move: answer in the status
+ * @s: the steady state
+ *
+ * Context: then another round is needed.
+ */
+void serve_move_cancel(struct serve *s)
+{
+	cancel(s->d, s->move ? move_source_cancel(&s->move->source.moves) :
+			       take_is_open(s->d) ? "this host has the store" : "the store cannot be moved from here");
 }
 
 /**
@@ -656,6 +725,13 @@ static int keep_on(struct serve_move *m)
 			d->signals.reload = false;
 			log_warn("while memory is kept for another host nothing can change: start lsmemd again");
 		}
+		if (d->signals.cancel)
+			cancel(d, move_source_cancel(&m->source.moves));
+		if (d->signals.dump) {
+			d->signals.dump = false;
+			gather(m);
+			status_write(&d->status);
+		}
 		if (d->signals.stop && !m->stopped_ns) {
 			m->stopped_ns = clock_now_ns();
 			source_stop(&m->source);
@@ -709,6 +785,10 @@ int serve_kept(struct lsmemd *d)
 		return STATUS_BUSY;	/* as without [move] */
 	m->step.op.done = kept_tick;
 	loop_timer_start(&d->loop, &m->step, serve_tick_ns());
+	start_name_status(d);
+	d->status.state = "moved";
+	gather(m);
+	status_write(&d->status);
 	notify_send("READY=1\nSTATUS=The store is another host's; its memory is kept for it");
 	log_notice("%s: its memory is kept until host %s needs it no more", d->kernel.name, d->cluster.taken.host);
 	status = keep_on(m);

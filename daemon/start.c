@@ -328,24 +328,40 @@ static void name_backup(struct status_backup *backup, const struct config_backup
 	backup->index = LSMEM_BACKUPS;
 }
 
-static void name_status(struct lsmemd *d)
+/**
+ * start_name_status - name the status, and its file
+ * @d: the daemon: its configuration; its store, if it is in the kernel, and the uuid if it is not: then the file has the name
+ *	of the uuid
+ */
+void start_name_status(struct lsmemd *d)
 {
 	struct status *status = &d->status;
-	const char *file = d->options.status_file;
+	const char *file = d->options.status_file, *store = d->kernel.name;
+	char uuid[UUID_TEXT_BYTES], other[sizeof(RUN) + UUID_TEXT_BYTES + 8];
 	uint32_t slot;
 	int n;
 
 	if (file)
 		n = snprintf(status->path, sizeof(status->path), "%s", file);
 	else
-		n = snprintf(status->path, sizeof(status->path), RUN "/%s.json", d->kernel.name);
+		n = snprintf(status->path, sizeof(status->path), RUN "/%s.json",
+			     *store ? store : uuid_text(status->uuid, uuid));
+	if (!file && *store) {	/* of a move to here, when the store was not in the kernel yet */
+		snprintf(other, sizeof(other), RUN "/%s.json", uuid_text(status->uuid, uuid));
+		unlink(other);
+	}
 	if (!file && mkdir(RUN, 0755) && errno != EEXIST)
 		log_warn(RUN ": cannot be made: %s", strerror(errno));
 	if (n >= (int)sizeof(status->path))
 		status->path[0] = 0;
-	strcpy(status->store, d->kernel.name);
-	kernel_attribute(status->store, "given_name", status->name, sizeof(status->name));
-	status->kind = d->kernel.kind;
+	strcpy(status->store, store);
+	if (*store) {
+		kernel_attribute(store, "given_name", status->name, sizeof(status->name));
+		status->kind = d->kernel.kind;
+	} else {
+		snprintf(status->name, sizeof(status->name), "%s", d->config.store.name);
+		status->kind = d->config.store.kind;
+	}
 	status->where = d->where;
 	status->nr_backups = d->config.nr_backups;
 	status->k = d->config.store.code.k;
@@ -623,7 +639,7 @@ int start(struct lsmemd *d)
 		status = store_give_name(d);
 	if (status)
 		goto out;
-	name_status(d);
+	start_name_status(d);
 	warn_slow(d);
 	http_tell(&d->http, &d->status);
 	status = bring_up(d, r, state, uuid);

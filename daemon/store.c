@@ -205,8 +205,9 @@ void store_plan(const struct lsmemd *d, const struct recover *r, const struct ls
 }
 
 /*
- * A start that was killed before the store was active leaves it here, with its uuid and nothing in it: it is no data, and
- * has the memory and the name that this start needs. One in which a daemon is at work is attached, and is not destroyed.
+ * A start that was killed before the store was active leaves it here, with nothing in it, and, since it was created, with its
+ * uuid, which no other store has: it is no data, and has the memory and the name that this start needs. One in which a daemon is
+ * at work is attached, and is not destroyed.
  */
 static void drop_left(const struct lsmemd *d, const uint8_t *uuid)
 {
@@ -240,6 +241,7 @@ int store_make(struct lsmemd *d, struct lsmem_create *plan, const uint8_t *uuid)
 	int err;
 
 	drop_left(d, uuid);
+	memcpy(plan->uuid, uuid, sizeof(plan->uuid));
 	err = kernel_create(d->control, plan);
 	if (err)
 		return err;

@@ -54,6 +54,7 @@
  * @make_err: 0 or a negative errno
  * @here: the source is only told that nothing is needed from it: this host had the store at its start
  * @moved_ns: when MOVE was said, by clock_now_ns(); 0: it was not
+ * @ended_ns: when the store was served, or the move given up, likewise
  * @said: TARGET_ASK_MOST_S is over, and it is in the log
  */
 struct take {
@@ -74,7 +75,7 @@ struct take {
 	atomic_bool made;
 	int make_err;
 	bool here;
-	uint64_t moved_ns;
+	uint64_t moved_ns, ended_ns;
 	bool said;
 };
 
@@ -347,7 +348,7 @@ static void ticked(struct loop_op *op, int res)
 	uint64_t now = clock_now_ns();
 
 	t->ticking = false;
-	if (res != -ETIME || t->told || t->target.state > TARGET_RECOVERS)
+	if (res != -ETIME || t->told || (t->target.state > TARGET_RECOVERS && t->target.state != TARGET_DROPS))
 		return;
 	move_caller_tick(&t->caller, now);
 	target_tick(&t->target, now);
@@ -375,6 +376,44 @@ static void run(struct take *t)
 	}
 }
 
+/* The move's part of the status. A host that had the store at its start only says CLOSE, which is no move. */
+static void gather(struct take *t)
+{
+	static const char *const states[] = {
+		[TARGET_READS] = "reads", [TARGET_MOVES] = "moves", [TARGET_CHECKS] = "checks", [TARGET_TAKES] = "takes",
+		[TARGET_RECOVERS] = "recovers", [TARGET_SERVES] = "serves", [TARGET_DONE] = "done",
+		[TARGET_DROPS] = "drops", [TARGET_GIVEN_UP] = "given up", [TARGET_ENDED] = "ended",
+	};
+	struct status_move *move = &t->d->status.move;
+	const struct move_target *connection = &t->target.connection;
+
+	move->role = "target";
+	move->state = states[t->target.state];
+	snprintf(move->host, sizeof(move->host), "%s", t->d->config.move.from.host);
+	move->bytes = connection->bytes;
+	move->blocks = connection->stream.sequence ? connection->stream.sequence - 1 : 0;
+	if (t->target.known)
+		move->objects = known_objects(t->target.known);
+	if (t->moved_ns)
+		move->stopped_ns = (t->ended_ns ? t->ended_ns : clock_now_ns()) - t->moved_ns;
+}
+
+static void tell_status(struct take *t)
+{
+	gather(t);
+	status_write(&t->d->status);
+}
+
+static void cancel(struct take *t)
+{
+	const char *refused = target_cancel(&t->target);
+
+	t->d->signals.cancel = false;
+	status_move_cancel(&t->d->status.move, refused);
+	log_notice("%s: cancelled by an operator (SIGUSR2)%s%s", t->d->where, refused ? ", and goes on: " : "",
+		   refused ? refused : "");
+}
+
 /* Until this host has the store, or the move is over. Return: 0 or a negative errno of the loop. */
 static int move(struct take *t)
 {
@@ -383,6 +422,12 @@ static int move(struct take *t)
 
 	while (t->target.state < TARGET_RECOVERS || (t->target.state == TARGET_DROPS)) {
 		signals_poll(&d->signals);
+		if (d->signals.dump) {
+			d->signals.dump = false;
+			tell_status(t);
+		}
+		if (d->signals.cancel)
+			cancel(t);
 		if (d->signals.stop && !t->target.stopping)
 			target_stop(&t->target);
 		run(t);
@@ -454,12 +499,21 @@ static int begin(struct take *t, uint64_t term)
 	return err;
 }
 
+/* It is over, for this host: it serves the store, or it does not have it. */
+static void set_ended(struct take *t, int error, const char *why)
+{
+	t->ended_ns = clock_now_ns();
+	gather(t);
+	status_move_ended(&t->d->status.move, t->d->status.move.host, error, why);
+}
+
 /* How a move has ended that did not give this host the store. Return: a STATUS_*. */
 static int tell_end(struct take *t)
 {
 	const char *why = t->target.why ? t->target.why : "its connection is over";
 	struct lsmemd *d = t->d;
 
+	set_ended(t, t->target.error, why);
 	if (t->target.state == TARGET_GIVEN_UP) {
 		log_notice("%s: was not moved from host %s: %s (%s)%s", d->where, d->config.move.from.host, why,
 			   strerror(-t->target.error), d->signals.stop ? "" : "; starting as without a move");
@@ -500,6 +554,8 @@ int take_store(struct lsmemd *d)
 	err = begin(t, 0);
 	if (!err) {
 		d->status.state = "taking";
+		start_name_status(d);
+		tell_status(t);
 		http_tell(&d->http, &d->status);
 		t->tick.op.done = ticked;
 		t->ticking = true;
@@ -511,6 +567,7 @@ int take_store(struct lsmemd *d)
 		return STATUS_OK;
 	d->status.state = "starting";
 	status = err ? STATUS_OK : tell_end(t);
+	status_write(&d->status);	/* why it ended, also if the daemon cannot go on */
 	if (err)
 		log_warn("%s: cannot be moved from host %s: %s", d->where, d->config.move.from.host, strerror(-err));
 	take_close(d);
@@ -578,6 +635,7 @@ void take_served(struct lsmemd *d)
 		return;
 	}
 	target_recovered(&t->target, 0);
+	set_ended(t, 0, "this host has the store");
 	if (t->moved_ns)
 		log_notice("%s: moved from host %s: served %" PRIu64 " ms after its clients were told to stop, %s",
 			   d->kernel.name, d->config.move.from.host, (clock_now_ns() - t->moved_ns) / MS,
@@ -618,6 +676,7 @@ bool take_run(struct lsmemd *d)
 	if (!target_is_over(&t->target))
 		return false;
 	closed = target_is_closed(&t->target);
+	take_gather(d);
 	if (closed)
 		log_notice("%s: host %s keeps nothing of the store any more", d->kernel.name, d->config.move.from.host);
 	take_close(d);
@@ -647,6 +706,19 @@ void take_tick(struct lsmemd *d, uint64_t now)
 	else
 		log_warn("%s: host %s does not answer, and may keep memory of the store: asking it each %u s from now on. Until it answers, the store cannot be moved from here; if that host is gone for good, start lsmemd again",
 			 d->kernel.name, d->config.move.from.host, TARGET_SLOW_S);
+}
+
+/**
+ * take_gather - bring the move's part of the daemon's status up to date
+ * @d: the daemon; if it takes no store nothing is done
+ */
+void take_gather(struct lsmemd *d)
+{
+	struct take *t = &the_take;
+
+	(void)d;
+	if (t->d && !t->here)
+		gather(t);
 }
 
 /**

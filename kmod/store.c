@@ -154,7 +154,8 @@ static int lsmem_create_check(const struct lsmem_create *create)
 
 	if (create->flags & ~(LSMEM_STORE_DURABLE | LSMEM_STORE_CHARGED | LSMEM_STORE_INSTANT))
 		return -EINVAL;
-	if (create->flags & LSMEM_STORE_INSTANT && !(create->flags & LSMEM_STORE_DURABLE))
+	if (!(create->flags & LSMEM_STORE_DURABLE) &&
+	    (create->flags & LSMEM_STORE_INSTANT || memchr_inv(create->uuid, 0, sizeof(create->uuid))))
 		return -EINVAL;
 	if (create->kind != LSMEM_KIND_OBJECT && create->kind != LSMEM_KIND_BLOCK)
 		return -EINVAL;
@@ -308,7 +309,10 @@ static struct lsmem_store *lsmem_store_alloc(const struct lsmem_create *create)
 	store->repl.flush_ms = LSMEM_FLUSH_MS;
 	store->space.stall_ms = LSMEM_STALL_MS;
 	store->clock_base = ktime_get_ns();
-	generate_random_uuid(store->uuid);
+	if (memchr_inv(create->uuid, 0, sizeof(create->uuid)))
+		memcpy(store->uuid, create->uuid, sizeof(store->uuid));
+	else
+		generate_random_uuid(store->uuid);
 	init_waitqueue_head(&store->activation);
 	mutex_init(&store->mutex);
 	lsmem_faults_init(&store->faults);

@@ -91,7 +91,7 @@ struct lsmem_watches;
  * @charged: its memory is charged to a memory cgroup
  * @state: LSMEM_STATE_*; under @mutex, read with lsmem_store_active()
  * @activation: wait queue of polls of its device (chardev.c)
- * @uuid: of its log; set when a daemon attaches
+ * @uuid: of its log; set when a daemon attaches, or when it is created for a log
  * @mutex: see above
  * @node: in the set of stores; under lsmem_stores_lock, as @opens, @lingering, @sealed and @given
  * @opens: how often it is held open (registry.c)

@@ -815,6 +815,8 @@ struct lsmem_snapshot_page {
  * @capacity: durable stores: most live bytes, of which memory holds those in use: a tiered
  *	store; a multiple of 8 MiB, at least @bytes, at most LSMEM_CAPACITY_MOST times @bytes and 1 TiB;
  *	0: what fits into memory.  Of an object store, one handle per 256 bytes of it is the default then
+ * @uuid: durable stores: of the log that the store is made for, so that a next daemon knows it as such before any has attached;
+ *	zeroes: a random one, until a daemon attaches
  *
  * EEXIST.  ENOSPC: no minor number is free.  ENOMEM: the store takes more memory than is available
  * or than a limit of the memory cgroup allows, or an allocation failed; nothing stays allocated,
@@ -840,6 +842,7 @@ struct lsmem_create {
 	__u32 segments;
 	__u32 reserved;
 	__u64 capacity;
+	__u8 uuid[16];
 };
 
 #define LSMEM_CREATE_SIZE_VER0	72

@@ -22,6 +22,8 @@ void signals_poll(struct signals *signals)
 	while (read(signals->fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGUSR1)
 			signals->dump = true;
+		else if (info.ssi_signo == SIGUSR2)
+			signals->cancel = true;
 		else if (info.ssi_signo == SIGHUP)
 			signals->reload = true;
 		else
@@ -58,6 +60,7 @@ int signals_open(struct signals *signals, struct loop *loop)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
 	sigaddset(&set, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return -errno;

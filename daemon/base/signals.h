@@ -15,13 +15,14 @@
  * @stop: number of SIGTERM and SIGINT that arrived
  * @dump: SIGUSR1 arrived; the code that writes the status clears it
  * @reload: SIGHUP arrived; the code that reads the configuration clears it
+ * @cancel: SIGUSR2 arrived; the code that answers it in the status clears it
  */
 struct signals {
 	struct loop_op op;
 	struct loop *loop;
 	int fd;
 	unsigned int stop;
-	bool dump, reload;
+	bool dump, reload, cancel;
 };
 
 int signals_open(struct signals *signals, struct loop *loop);

@@ -53,7 +53,8 @@ int kernel_control_open(void)
 /**
  * kernel_create - create a store
  * @control: from kernel_control_open()
- * @create: properties of the store; size is filled in here; out: the store's name
+ * @create: properties of the store; size is filled in here; out: the store's name. An older module does not take a uuid before a
+ *	daemon attaches: then it is cleared here
  *
  * Logs why it fails.
  *
@@ -65,6 +66,10 @@ int kernel_create(int control, struct lsmem_create *create)
 
 	create->size = sizeof(*create);
 	err = call(control, LSMEM_CTL_CREATE, create);
+	if (err == -E2BIG) {
+		memset(create->uuid, 0, sizeof(create->uuid));
+		err = call(control, LSMEM_CTL_CREATE, create);
+	}
 	if (!err)
 		create->name[sizeof(create->name) - 1] = 0;
 	else

@@ -132,6 +132,8 @@ static bool give_up(struct target *t, int error, const char *why)
 {
 	t->error = error;
 	t->why = why;
+	if (t->linked)
+		move_target_give_up(&t->connection, error, why);
 	hang_up(t, why);
 	return enter(t, TARGET_DROPS);
 }
@@ -415,6 +417,26 @@ void target_stop(struct target *target)
 	target->stopping = true;
 	if (target->state <= TARGET_CHECKS)
 		give_up(target, -ECANCELED, "it was cancelled");
+}
+
+/**
+ * target_cancel - an operator cancels the move
+ * @target: in any state
+ *
+ * Before READY it is given up, as by target_stop(). After READY the store may soon be this host's: an operator who wants it
+ * elsewhere moves it back.
+ *
+ * Return: NULL: it is given up; or why not.
+ */
+const char *target_cancel(struct target *target)
+{
+	if (target->state <= TARGET_MOVES && !target->complete) {
+		give_up(target, -ECANCELED, "an operator has cancelled the move");
+		return NULL;
+	}
+	if (target->state <= TARGET_TAKES)
+		return "READY has come: this host takes the store, or the move ends by itself, within seconds";
+	return target->state < TARGET_DROPS ? "this host has the store" : "the move has ended already";
 }
 
 /**

@@ -187,6 +187,7 @@ void target_answer(struct target *target, int error, uint64_t term);
 void target_recovered(struct target *target, int error);
 void target_tick(struct target *target, uint64_t now_ns);
 void target_stop(struct target *target);
+const char *target_cancel(struct target *target);
 void target_run(struct target *target);
 bool target_is_over(const struct target *target);
 bool target_is_closed(const struct target *target);

@@ -112,6 +112,7 @@ static int tell_block_words(struct tell *tell, struct ahead_head *block)
 	if (words.state & LSMEM_WORDS_DAMAGED)
 		return -EUCLEAN;
 	tell->begun = true;
+	tell->left = words.left;
 	tell->behind = words.segment && words.left > tell->rest;
 	tell->marks |= !tell->behind;
 	tell->calls -= tell->calls && !tell->behind;

@@ -41,6 +41,7 @@ struct tell_user {
  * struct tell - what a target was told, and what is next
  * @user: callbacks
  * @rest: segments that may be left at the MARK
+ * @left: segments that were left to tell at the last call for words
  * @calls: for words, until the next tick; those that are made while the target is @behind do not count
  * @error: of a call: no block follows
  * @begun: the kernel was asked, with LSMEM_WORDS_BEGIN
@@ -58,7 +59,7 @@ struct tell_user {
  */
 struct tell {
 	const struct tell_user *user;
-	uint32_t rest, calls;
+	uint32_t rest, left, calls;
 	int error;
 	bool begun, behind, marks, marked, last, all;
 	uint64_t segment;

@@ -19,7 +19,8 @@
  *
  * What the target guarantees:
  *  - blocks reach its daemon in order, none is missing, and ahead_check() has accepted each;
- *  - READY reaches it once, after MOVE, when all blocks have come and AHEAD_MARK was one of them.
+ *  - READY reaches it once, after MOVE, when all blocks have come and AHEAD_MARK was one of them;
+ *  - a connection that it ends before TAKEN is not ended without a word: GIVE_UP tells why, if the source knows it.
  *
  * Every wait has a bound, below. A peer costs MOVE_SLOTS * AHEAD_BYTES of memory after its proof, nothing before.
  * A peer that reads no blocks delays no other one: the source makes a block when a READ asks for it.
@@ -158,6 +159,8 @@ struct move_source_user {
  * @marked: AHEAD_MARK was told
  * @taken: it has said TAKEN
  * @over: nothing is taken from it any more
+ * @error: why its target does not take the store, a negative errno; the text is that of @end. 0: it has not said GIVE_UP
+ * @bytes: of the blocks that were told
  */
 struct move_peer {
 	struct session session;
@@ -169,6 +172,8 @@ struct move_peer {
 	uint32_t nr_wanted;
 	uint64_t since_ns, close_term;
 	bool marked, taken, over;
+	int error;
+	uint64_t bytes;
 };
 
 /**
@@ -214,6 +219,7 @@ bool move_source_ready(struct move_source *source, uint64_t revision, uint64_t d
 void move_source_owner(struct move_source *source, const char *host, uint64_t term);
 bool move_source_resume(struct move_source *source);
 void move_source_end(struct move_source *source, const char *why);
+const char *move_source_cancel(struct move_source *source);
 bool move_source_close(struct move_source *source);
 
 /* ---- The target -------------------------------------------------------- */
@@ -280,10 +286,12 @@ struct move_call {
  * @slots: number of slots in use
  * @reading: slots of RDMA READs under way, the oldest first
  * @lengths: bytes of these blocks
+ * @bytes: of the blocks that have come
  * @nr_reading: number of @reading
  * @announced: number of the newest block that the source has told
  * @marked: AHEAD_MARK has come
  * @told: READY has come
+ * @taken: TAKEN was said
  * @ready: what it said
  * @close_term: of CLOSE
  * @now_ns: of the last tick
@@ -300,8 +308,8 @@ struct move_target {
 	uint8_t reading[MOVE_SLOTS];
 	uint32_t lengths[MOVE_SLOTS];
 	uint32_t nr_reading;
-	uint64_t announced;
-	bool marked, told;
+	uint64_t announced, bytes;
+	bool marked, told, taken;
 	struct move_ready ready;
 	uint64_t close_term;
 	uint64_t now_ns, since_ns;
@@ -317,5 +325,6 @@ bool move_target_move(struct move_target *target);
 void move_target_taken(struct move_target *target, uint64_t term);
 void move_target_close(struct move_target *target, uint64_t term);
 void move_target_end(struct move_target *target, const char *why);
+void move_target_give_up(struct move_target *target, int error, const char *why);
 
 #endif

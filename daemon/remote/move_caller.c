@@ -55,6 +55,7 @@ static void was_read(struct verbs *verbs, uint32_t tag)
 static void has_broken(struct verbs *verbs, int error, const char *why)
 {
 	(void)error;
+	of_verbs(verbs)->broken = true;
 	set_over(of_verbs(verbs), why);
 }
 
@@ -120,6 +121,8 @@ void move_caller_read(struct move_caller *caller, uint32_t slot, uint32_t length
  */
 void move_caller_end(struct move_caller *caller, const char *why)
 {
+	if (!caller->over)
+		caller->end_ns = clock_now_ns();
 	set_over(caller, why);
 }
 
@@ -205,7 +208,7 @@ static void polled(struct loop_op *op, int res)
 void move_caller_connect(struct move_caller *caller)
 {
 	caller->step = CALLER_ADDRESS;
-	caller->over = caller->cut = false;
+	caller->over = caller->broken = caller->cut = false;
 	caller->why = NULL;
 	caller->due_ns = clock_now_ns() + MOVE_CONNECT_S * SECOND_NS;
 	if (rdma_create_id(caller->events, &caller->id, NULL, RDMA_PS_TCP)) {
@@ -241,6 +244,13 @@ static void destroy(struct move_caller *c)
 	c->step = CALLER_IDLE;
 }
 
+/* GIVE_UP has arrived, or a second is over. */
+static bool has_ended(const struct move_caller *c)
+{
+	return c->step != CALLER_CONNECTED || c->broken || verbs_room(&c->verbs) == VERBS_SENDS ||
+	       clock_now_ns() - c->end_ns > SECOND_NS;
+}
+
 /**
  * move_caller_run - end what is to end
  * @caller: open
@@ -250,6 +260,8 @@ static void destroy(struct move_caller *c)
 void move_caller_run(struct move_caller *caller)
 {
 	if (caller->step == CALLER_IDLE || !caller->over)
+		return;
+	if (!caller->cut && !has_ended(caller))
 		return;
 	if (!caller->cut)
 		cut(caller);

@@ -10,8 +10,9 @@
  *	move_caller_tick()			once a second
  *	move_caller_close()			the end
  *
- * Nothing waits after move_caller_open(). A connection ends in move_caller_run(), never in a callback: first its queue pair is
- * destroyed, then @gone is called, so that no READ writes into the slots of the next connection.
+ * Nothing waits after move_caller_open(). A connection ends in move_caller_run(), never in a callback: when the messages so far
+ * have arrived, or after a second, its queue pair is destroyed, then @gone is called, so that no READ writes into the slots of
+ * the next connection.
  */
 #ifndef LSMEMD_MOVE_CALLER_H
 #define LSMEMD_MOVE_CALLER_H
@@ -60,7 +61,9 @@ enum move_caller_step {
  * @memory: MOVE_SLOTS blocks
  * @slots: registration of @memory; NULL: none
  * @due_ns: when there must be a connection, by clock_now_ns()
- * @over: it is to end
+ * @over: it is to end ..
+ * @end_ns: .. when what was said has arrived, or a second after this time, by clock_now_ns()
+ * @broken: .. at once
  * @cut: its queue pair is destroyed
  * @why: .. and why
  */
@@ -79,7 +82,8 @@ struct move_caller {
 	uint8_t *memory;
 	struct ibv_mr *slots;
 	uint64_t due_ns;
-	bool over, cut;
+	bool over, broken, cut;
+	uint64_t end_ns;
 	const char *why;
 };
 

@@ -198,7 +198,7 @@ static void cut(struct move_connection *c)
 		l->used &= ~(1u << (uint32_t)((size_t)(c->area - l->areas) / MOVE_AREA_BYTES));
 	c->area = NULL;
 	c->cut = true;
-	l->user->gone(l, &c->peer);
+	l->user->gone(l, &c->peer, c->why);
 }
 
 /* All messages have arrived, or a second is over. */

@@ -30,11 +30,11 @@ struct move_listener;
 /**
  * struct move_listener_user - what the listener needs of its caller
  * @connect: source_connect() or move_source_connect(): takes a connection, or returns false
- * @gone: source_gone() or move_source_gone()
+ * @gone: source_gone() or move_source_gone(). @why: for the status, as it is in the log
  */
 struct move_listener_user {
 	bool (*connect)(struct move_listener *listener, struct move_peer *peer, const struct session_setup *setup);
-	void (*gone)(struct move_listener *listener, struct move_peer *peer);
+	void (*gone)(struct move_listener *listener, struct move_peer *peer, const char *why);
 };
 
 /**

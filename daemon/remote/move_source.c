@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The source of a move: see move.h. */
+#include <stdio.h>
 #include <string.h>
 
 #include "lsmem.h"
@@ -231,7 +232,7 @@ void move_source_more(struct move_peer *peer)
 	struct move_source *source = peer->source;
 	struct ahead_head *block;
 	uint64_t number;
-	uint32_t slot;
+	uint32_t slot, length;
 	int more = 1;
 
 	while (gets_blocks(peer) && peer->nr_wanted && source->user->room(peer) > ROOM_KEPT) {
@@ -242,7 +243,9 @@ void move_source_more(struct move_peer *peer)
 			break;
 		peer->marked |= block->kind == htole32(AHEAD_MARK);
 		number = peer->stream.sequence;
-		session_block(&peer->session, slot, (uint32_t)ahead_seal(&peer->stream, block), number);
+		length = (uint32_t)ahead_seal(&peer->stream, block);
+		peer->bytes += length;
+		session_block(&peer->session, slot, length, number);
 		source->user->send(peer, &peer->session.out);
 		memmove(peer->wanted, peer->wanted + 1, --peer->nr_wanted);
 	}
@@ -297,8 +300,23 @@ static void take_move(struct move_peer *peer, const struct wire_move *move)
 	source->user->stop(source);
 }
 
-static void take(struct move_peer *peer, const struct wire_move *move)
+/* The connection ends, and the way back is that of one that was cut. The message is checked: printable, with an end. */
+static void take_give_up(struct move_peer *peer, const struct wire_give_up *give_up)
 {
+	struct session *session = &peer->session;
+
+	if (peer->taken || session_term(session)) {
+		end(peer, "a message out of turn");
+		return;
+	}
+	peer->error = -(int)le32toh(give_up->error);
+	snprintf(session->said, sizeof(session->said), "it gives up: %s (%s)", give_up->cause, strerror(-peer->error));
+	end(peer, session->said);
+}
+
+static void take(struct move_peer *peer, const union wire_message *message)
+{
+	const struct wire_move *move = &message->move;
 	struct move_source *source = peer->source;
 	bool told = peer == source->chosen && (source->phase == MOVE_TOLD || source->phase == MOVE_MOVED);
 	uint64_t term = le64toh(move->term);
@@ -318,6 +336,9 @@ static void take(struct move_peer *peer, const struct wire_move *move)
 			break;
 		peer->close_term = term;
 		source->user->look(source);
+		return;
+	case WIRE_GIVE_UP:
+		take_give_up(peer, &message->give_up);
 		return;
 	}
 	end(peer, "a message out of turn");
@@ -353,7 +374,7 @@ void move_source_message(struct move_peer *peer, const union wire_message *messa
 		break;
 	case SESSION_MOVE:
 		peer->since_ns = peer->source->now_ns;
-		take(peer, &message->move);
+		take(peer, message);
 		break;
 	default:
 		end(peer, session->why);
@@ -453,6 +474,32 @@ void move_source_end(struct move_source *source, const char *why)
 
 	for (peer = source->peers; peer; peer = peer->next)
 		end(peer, why);
+}
+
+/**
+ * move_source_cancel - end the move, if it can be ended here: its targets are told so
+ * @source: in any phase
+ *
+ * Before READY; then @left tells when clients can be served again, if they were stopped.
+ *
+ * Return: NULL: it ends; or why not: no target takes part, or the store may be another host's.
+ */
+const char *move_source_cancel(struct move_source *source)
+{
+	struct move_peer *peer;
+	bool any = false;
+
+	if (source->phase == MOVE_TOLD)
+		return "READY was told: the other host may have the store, and takes it within seconds, or the move ends by itself";
+	if (source->phase > MOVE_TOLD)
+		return "another host has the store";
+	for (peer = source->peers; peer; peer = peer->next) {
+		if (peer->over || is_stranger(peer))
+			continue;
+		refuse(peer, WIRE_REASON_CANCELLED);
+		any = true;
+	}
+	return any ? NULL : "no host moves the store";
 }
 
 /**

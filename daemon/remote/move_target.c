@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The target of a move: see move.h. */
+#include <errno.h>
 #include <string.h>
 
 #include "lsmem.h"
@@ -33,6 +34,32 @@ static void say(struct move_target *target, enum wire_type type, uint64_t term, 
 
 	session_say(&target->session, type, &message);
 	send_out(target);
+}
+
+/**
+ * move_target_give_up - end the connection, and tell the source why, if it does not know that this host has the store
+ * @target: in any step
+ * @error: a negative errno
+ * @why: for both logs
+ *
+ * @end follows at once, if it was not called yet. A source that does not know GIVE_UP sees an ended connection.
+ */
+void move_target_give_up(struct move_target *target, int error, const char *why)
+{
+	union wire_message message = { .give_up = { .error = htole32((uint32_t)-error) } };
+
+	if (target->step != MOVE_OVER && target->session.state == SESSION_SERVING && !target->taken &&
+	    !session_term(&target->session) && target->session.version >= WIRE_VERSION_GIVE_UP) {
+		wire_put_cause(message.give_up.cause, why);
+		session_say(&target->session, WIRE_GIVE_UP, &message);
+		send_out(target);
+	}
+	end(target, why);
+}
+
+static void end_wrong(struct move_target *target, const char *why)
+{
+	move_target_give_up(target, -EPROTO, why);
 }
 
 /**
@@ -70,6 +97,7 @@ static void take_store(struct move_target *target, const struct wire_store *mess
 	const struct wire_accept *accept = &target->session.accept;
 	struct move_store *store = &target->store;
 	uint32_t slot;
+	int err;
 
 	*store = (struct move_store){
 		.term = le64toh(accept->term), .indices = le64toh(message->indices),
@@ -80,22 +108,24 @@ static void take_store(struct move_target *target, const struct wire_store *mess
 	if (!store->term || !store->indices || store->indices > LSMEM_HANDLE_INDEX_MASK + 1 ||
 	    !store->seglets || store->seglets > 1u << (LSMEM_POSITION_BITS - LSMEM_POSITION_OFFSET_BITS) ||
 	    (session_term(&target->session) && session_term(&target->session) <= store->term)) {
-		end(target, "a store that cannot be");
+		end_wrong(target, "a store that cannot be");
 		return;
 	}
 	target->stream = (struct ahead_stream){
 		.term = store->term, .sequence = 1, .indices = store->indices, .seglets = store->seglets,
 	};
 	memcpy(target->stream.uuid, store->uuid, sizeof(store->uuid));
-	if (target->user->store(target, store)) {
-		end(target, "not the store that was asked for");
+	err = target->user->store(target, store);
+	if (err) {
+		move_target_give_up(target, err, "not the store that was asked for");
 		return;
 	}
 	set_step(target, MOVE_READS);
 	if (session_term(&target->session))
 		return;
-	if (target->user->slots(target)) {
-		end(target, "no memory for blocks");
+	err = target->user->slots(target);
+	if (err) {
+		move_target_give_up(target, err, "no memory for blocks");
 		return;
 	}
 	target->slots = le32toh(accept->slots) < MOVE_SLOTS ? le32toh(accept->slots) : MOVE_SLOTS;
@@ -110,7 +140,7 @@ static void fetch_block(struct move_target *target, const struct session_io *io)
 	uint64_t address = le64toh(accept->address) + (uint64_t)io->slot * le32toh(accept->slot_bytes);
 
 	if (target->told || io->length > AHEAD_BYTES || io->offset != target->announced + 1) {
-		end(target, "a block out of turn");
+		end_wrong(target, "a block out of turn");
 		return;
 	}
 	target->announced++;
@@ -125,7 +155,7 @@ static void complete(struct move_target *target)
 	if (!target->told || target->nr_reading || target->step == MOVE_HAS)
 		return;
 	if (!session_term(&target->session) && !target->marked) {
-		end(target, "READY, and not all was told");
+		end_wrong(target, "READY, and not all was told");
 		return;
 	}
 	set_step(target, MOVE_HAS);
@@ -142,21 +172,28 @@ void move_target_read(struct move_target *target, uint32_t slot)
 	const struct ahead_head *block = (void *)(target->memory + (size_t)slot * AHEAD_BYTES);
 	uint32_t length = target->lengths[0];
 	const char *wrong;
+	int err;
 
 	if (target->step == MOVE_OVER)
 		return;
 	if (!target->nr_reading || target->reading[0] != slot) {
-		end(target, "a read that was not asked for");
+		end_wrong(target, "a read that was not asked for");
 		return;
 	}
 	target->nr_reading--;
 	memmove(target->reading, target->reading + 1, target->nr_reading);
 	memmove(target->lengths, target->lengths + 1, target->nr_reading * sizeof(target->lengths[0]));
 	wrong = ahead_check(&target->stream, block, length);
-	if (wrong || target->user->block(target, block)) {
-		end(target, wrong ? wrong : "a block cannot be taken");
+	if (wrong) {
+		end_wrong(target, wrong);
 		return;
 	}
+	err = target->user->block(target, block);
+	if (err) {
+		move_target_give_up(target, err, "a block cannot be taken");
+		return;
+	}
+	target->bytes += length;
 	target->marked |= block->kind == htole32(AHEAD_MARK);
 	if (target->step == MOVE_READS)
 		target->since_ns = target->now_ns;
@@ -196,22 +233,22 @@ static void take_ready(struct move_target *target, const struct wire_ready *mess
 		},
 	};
 	if (target->told || target->step != (again ? MOVE_READS : MOVE_WAITS)) {
-		end(target, "a READY out of turn");
+		end_wrong(target, "a READY out of turn");
 		return;
 	}
 	if (ready->term != target->store.term || ready->last != target->announced ||
 	    (again ? ready->revision || ready->digest || ready->objects :
 		     !ready->revision || ready->revision > INT64_MAX)) {
-		end(target, "a READY of another term, or with blocks that were not told");
+		end_wrong(target, "a READY of another term, or with blocks that were not told");
 		return;
 	}
 	if (ready->objects > target->store.indices) {
-		end(target, "a READY with more objects than a store of this size has");
+		end_wrong(target, "a READY with more objects than a store of this size has");
 		return;
 	}
 	if (!is_region(&ready->keys.seglets, seglets * LSMEM_SEGLET_BYTES) ||
 	    !is_region(&ready->keys.table, seglets * sizeof(struct lsmem_seglet))) {
-		end(target, "a READY with keys that are not to the store's memory");
+		end_wrong(target, "a READY with keys that are not to the store's memory");
 		return;
 	}
 	target->told = true;
@@ -226,7 +263,7 @@ static void take(struct move_target *target, const union wire_message *message)
 		if (type == WIRE_STORE)
 			take_store(target, &message->store);
 		else
-			end(target, "a message before STORE");
+			end_wrong(target, "a message before STORE");
 	} else if (type == WIRE_READY) {
 		take_ready(target, &message->ready);
 	} else if (type == WIRE_CLOSE && target->step == MOVE_CLOSES &&
@@ -234,7 +271,7 @@ static void take(struct move_target *target, const union wire_message *message)
 		target->user->closed(target);
 		end(target, "the source needs it no more");
 	} else {
-		end(target, "a message out of turn");
+		end_wrong(target, "a message out of turn");
 	}
 }
 
@@ -292,8 +329,10 @@ bool move_target_move(struct move_target *target)
  */
 void move_target_taken(struct move_target *target, uint64_t term)
 {
-	if (target->step == MOVE_HAS)
-		say(target, WIRE_TAKEN, term, 0);
+	if (target->step != MOVE_HAS)
+		return;
+	target->taken = true;
+	say(target, WIRE_TAKEN, term, 0);
 }
 
 /**
@@ -354,5 +393,5 @@ void move_target_tick(struct move_target *target, uint64_t now_ns)
 {
 	target->now_ns = now_ns;
 	if (patience(target) && now_ns - target->since_ns > patience(target) * SECOND_NS)
-		end(target, "the source does not answer in time");
+		move_target_give_up(target, -ETIMEDOUT, "the source does not answer in time");
 }

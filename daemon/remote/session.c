@@ -177,6 +177,7 @@ static enum session_do take_from_target(struct session *session, const union wir
 	case WIRE_MOVE:
 	case WIRE_TAKEN:
 	case WIRE_CLOSE:
+	case WIRE_GIVE_UP:
 		return SESSION_MOVE;
 	default:
 		return close_session(session, "a message out of turn");

@@ -84,7 +84,7 @@ struct session_setup {
  * @tag: bytes of the tag at the end of each message: 0, after ACCEPT WIRE_TAG
  * @to_peer: makes the tags of messages to the peer
  * @from_peer: checks the tags of messages from the peer
- * @said: text that @why may point to
+ * @said: text that @why may point to, and that of GIVE_UP
  * @hello: as the client sent it
  * @challenge: as the server sent it
  * @accept: as the server sent it
@@ -107,7 +107,7 @@ struct session {
 	unsigned int version;
 	size_t tag;
 	struct wire_direction to_peer, from_peer;
-	char said[160];
+	char said[WIRE_CAUSE + 96];
 	struct wire_hello hello;
 	struct wire_challenge challenge;
 	struct wire_accept accept;

@@ -26,6 +26,7 @@ static const size_t lengths[WIRE_TYPES] = {
 	[WIRE_READY] = sizeof(struct wire_ready),
 	[WIRE_TAKEN] = sizeof(struct wire_move),
 	[WIRE_CLOSE] = sizeof(struct wire_move),
+	[WIRE_GIVE_UP] = sizeof(struct wire_give_up),
 };
 
 /**
@@ -52,6 +53,19 @@ void wire_seal(union wire_message *message, enum wire_type type, unsigned int ve
 	message->head.zero = 0;
 }
 
+/* Are these @size bytes a text of characters from @first to '~', not empty, with zeroes to its end? */
+static const char *check_text(const char *text, size_t size, char first)
+{
+	size_t i, length = strnlen(text, size);
+
+	if (!length || length == size)
+		return "a name or a text is empty or has no end";
+	for (i = 0; i < size; i++)
+		if (i < length ? text[i] < first || text[i] > '~' : text[i])
+			return "a name or a text has bytes that it must not have";
+	return NULL;
+}
+
 /**
  * wire_check_name - is a name valid?
  * @name: from a peer, not necessarily with a final zero
@@ -60,14 +74,34 @@ void wire_seal(union wire_message *message, enum wire_type type, unsigned int ve
  */
 const char *wire_check_name(const char name[WIRE_NAME])
 {
-	size_t i, length = strnlen(name, WIRE_NAME);
+	return check_text(name, WIRE_NAME, ' ' + 1);
+}
 
-	if (!length || length == WIRE_NAME)
-		return "a name is empty or has no end";
-	for (i = 0; i < WIRE_NAME; i++)
-		if (i < length ? name[i] <= ' ' || name[i] > '~' : name[i])
-			return "a name has bytes that names do not have";
-	return NULL;
+/**
+ * wire_put_cause - fill in the text of GIVE_UP
+ * @cause: out: as wire_check() takes it
+ * @text: any text: what is too long is cut off, and bytes that are not printable become "?"
+ */
+void wire_put_cause(char cause[WIRE_CAUSE], const char *text)
+{
+	size_t i;
+
+	memset(cause, 0, WIRE_CAUSE);
+	for (i = 0; i < WIRE_CAUSE - 1 && text[i]; i++)
+		cause[i] = text[i] < ' ' || text[i] > '~' ? '?' : text[i];
+	if (!i)
+		cause[0] = '?';
+}
+
+static const char *check_give_up(const struct wire_give_up *give_up)
+{
+	uint32_t error = le32toh(give_up->error);
+
+	if (give_up->zero)
+		return "a reserved field is not zero";
+	if (!error || error > WIRE_ERRNO)
+		return "an error that there is not";
+	return check_text(give_up->cause, WIRE_CAUSE, ' ');
 }
 
 static const char *check_hello(const struct wire_hello *hello)
@@ -115,7 +149,7 @@ const char *wire_check(const union wire_message *message, size_t length, unsigne
 		return type == WIRE_HELLO || type == WIRE_REFUSE ? NULL : "of another version";
 	if (version ? says != version : type > WIRE_REFUSE)
 		return "of another version";
-	if (type >= WIRE_STORE && says < WIRE_VERSION_MOVE)
+	if (says < (type >= WIRE_GIVE_UP ? WIRE_VERSION_GIVE_UP : type >= WIRE_STORE ? WIRE_VERSION_MOVE : 0))
 		return "of another version";
 	if (length != lengths[type] + tag || le32toh(message->head.length) != length)
 		return "of a length that its type does not have";
@@ -139,6 +173,8 @@ const char *wire_check(const union wire_message *message, size_t length, unsigne
 	case WIRE_TAKEN:
 	case WIRE_CLOSE:
 		return message->move.last ? "a reserved field is not zero" : NULL;
+	case WIRE_GIVE_UP:
+		return check_give_up(&message->give_up);
 	default:
 		return NULL;
 	}
@@ -320,6 +356,7 @@ const char *wire_reason(uint32_t reason)
 		[WIRE_REASON_BUSY] = "the server has no room for another connection",
 		[WIRE_REASON_FAR] = "the term is too far above the highest that the server knows of",
 		[WIRE_REASON_PURPOSE] = "backups and stores that move have listeners of their own: this one is for the other",
+		[WIRE_REASON_CANCELLED] = "an operator has cancelled the move",
 		[WIRE_REASON_FENCED] = "another primary took it over",
 	};
 

@@ -29,7 +29,7 @@
  *		<-------------------	BLOCK; then RDMA READ from the slot
  *	MOVE	------------------->
  *		<-------------------	READY, after BLOCKs of the rest
- *	TAKEN	------------------->
+ *	TAKEN	------------------->, or GIVE_UP, at any time before it, and the end
  *	CLOSE	------------------->
  *		<-------------------	CLOSE, and the end
  *
@@ -61,14 +61,17 @@
 
 #define WIRE_MAGIC	0x574d534cu	/* "LSMW" */
 #define WIRE_VERSION_MIN	3u	/* lowest and highest version of this build */
-#define WIRE_VERSION_MAX	5u
+#define WIRE_VERSION_MAX	6u
 #define WIRE_VERSION_TAGS	4u	/* messages after ACCEPT end with a tag */
 #define WIRE_VERSION_MOVE	5u	/* stores can move */
+#define WIRE_VERSION_GIVE_UP	6u	/* the target of a move tells why it gives up */
 #define WIRE_PORT	"7471"		/* if the address names none */
 #define WIRE_NONCE	32u
 #define WIRE_MAC	32u		/* HMAC-SHA256 */
 #define WIRE_TAG	16u		/* bytes of a tag: the first ones of a HMAC-SHA256 */
 #define WIRE_NAME	64u		/* bytes, including the final zero */
+#define WIRE_CAUSE	160u		/* bytes of the text of GIVE_UP, including the final zero */
+#define WIRE_ERRNO	4095u		/* the highest errno of Linux */
 #define WIRE_BYTES	256u		/* no message is longer */
 #define WIRE_SLOTS	64u		/* at most, per connection */
 
@@ -90,6 +93,7 @@ enum wire_type {
 	WIRE_READY	= 15,
 	WIRE_TAKEN	= 16,
 	WIRE_CLOSE	= 17,
+	WIRE_GIVE_UP	= 18,
 	WIRE_TYPES
 };
 
@@ -163,6 +167,7 @@ enum wire_reason {
 	WIRE_REASON_FENCED	= 7,	/* sent at any time: @who takes the hold with @term */
 	WIRE_REASON_FAR		= 8,	/* the term is too far above @term, see hold.h */
 	WIRE_REASON_PURPOSE	= 9,	/* it moves stores and HELLO asks for a backup, or the other way round */
+	WIRE_REASON_CANCELLED	= 10,	/* sent at any time: an operator has cancelled the move */
 	WIRE_REASONS
 };
 
@@ -226,6 +231,13 @@ struct wire_ready {		/* READY; if HELLO had a term, only the keys, and the sourc
 	__le32 table_key;
 };
 
+struct wire_give_up {		/* GIVE_UP: the client does not take the store; the end of the connection follows */
+	struct wire_head head;
+	__le32 error;		/* a positive errno of Linux, at most WIRE_ERRNO */
+	__le32 zero;
+	char cause[WIRE_CAUSE];	/* printable, blanks included; zeroes to its end */
+};
+
 union wire_message {
 	struct wire_head head;
 	struct wire_hello hello;
@@ -239,6 +251,7 @@ union wire_message {
 	struct wire_block block;
 	struct wire_move move;
 	struct wire_ready ready;
+	struct wire_give_up give_up;
 	__u8 bytes[WIRE_BYTES];
 };
 
@@ -255,6 +268,7 @@ _Static_assert(sizeof(struct wire_store) == 48, "STORE");
 _Static_assert(sizeof(struct wire_block) == 32, "BLOCK");
 _Static_assert(sizeof(struct wire_move) == 32, "MOVE, TAKEN, CLOSE");
 _Static_assert(sizeof(struct wire_ready) == 96, "READY");
+_Static_assert(sizeof(struct wire_give_up) == 184, "GIVE_UP");
 _Static_assert(sizeof(union wire_message) == WIRE_BYTES, "no message is longer");
 
 /**
@@ -283,6 +297,7 @@ const char *wire_check(const union wire_message *message, size_t length, unsigne
 		       size_t tag);
 
 const char *wire_check_name(const char name[WIRE_NAME]);
+void wire_put_cause(char cause[WIRE_CAUSE], const char *text);
 
 void wire_prove_client(const struct secret *key, const struct wire_link *link,
 		       const struct wire_hello *hello, const struct wire_challenge *challenge,

@@ -60,6 +60,33 @@ void status_lost(struct status *status, const char *what)
 	status->losses++;
 }
 
+/**
+ * status_move_ended - a move has ended, or one side has left it
+ * @move: its status
+ * @host: the other host
+ * @error: a negative errno; 0: it is no error, or not known
+ * @cause: why
+ */
+void status_move_ended(struct status_move *move, const char *host, int error, const char *cause)
+{
+	snprintf(move->last.host, sizeof(move->last.host), "%s", host);
+	snprintf(move->last.cause, sizeof(move->last.cause), "%s", cause);
+	move->last.error = error;
+	move->last.at_ns = clock_now_ns();
+	move->ends++;
+}
+
+/**
+ * status_move_cancel - answer a request to cancel a move
+ * @move: its status
+ * @refused: why nothing is cancelled; NULL: a move is
+ */
+void status_move_cancel(struct status_move *move, const char *refused)
+{
+	snprintf(move->refused, sizeof(move->refused), "%s", refused ? refused : "");
+	move->cancels++;
+}
+
 static void put(struct status *status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -304,6 +331,11 @@ static void put_backups(struct status *status)
 	put(status, "\n  ],\n");
 }
 
+static void put_seconds(struct status *status, const char *name, uint64_t ns)
+{
+	put(status, "\"%s\": %" PRIu64 ".%03" PRIu64, name, ns / 1000000000u, ns / 1000000u % 1000u);
+}
+
 static void put_cluster(struct status *status)
 {
 	const struct cluster_figures *c = &status->cluster;
@@ -312,10 +344,37 @@ static void put_cluster(struct status *status)
 		return;
 	put(status, "  \"cluster_host\": \"%s\",\n  \"cluster_term\": %" PRIu64 ",\n", c->host,
 	    c->term);
-	put(status, "  \"cluster_left_seconds\": %" PRIu64 ".%03" PRIu64 ",\n",
-	    c->left_ns / 1000000000u, c->left_ns / 1000000u % 1000u);
+	put(status, "  ");
+	put_seconds(status, "cluster_left_seconds", c->left_ns);
+	put(status, ",\n");
 	put(status, "  \"cluster_failures\": %" PRIu64 ",\n", c->failures);
 	put(status, "  \"cluster_members_stale\": %s,\n", c->stale ? "true" : "false");
+}
+
+static void put_move(struct status *status)
+{
+	const struct status_move *move = &status->move;
+
+	if (!move->role)
+		return;
+	put(status, "  \"move\": {\"role\": \"%s\", \"state\": \"%s\", \"host\": ", move->role, move->state);
+	put_string(status, move->host);
+	put(status, ", \"bytes\": %" PRIu64 ", \"blocks\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"segments_left\": %" PRIu64 ", ",
+	    move->bytes, move->blocks, move->objects, move->left);
+	put_seconds(status, "stopped_seconds", move->stopped_ns);
+	put(status, ", \"cancels\": %" PRIu64 ", \"cancel_refused\": ", move->cancels);
+	put_string(status, move->refused);
+	put(status, ", \"ends\": %" PRIu64, move->ends);
+	if (move->ends) {
+		put(status, ",\n    \"last\": {\"host\": ");
+		put_string(status, move->last.host);
+		put(status, ", \"cause\": ");
+		put_string(status, move->last.cause);
+		put(status, ", \"error\": %d, ", -move->last.error);
+		put_seconds(status, "seconds_ago", clock_now_ns() - move->last.at_ns);
+		put(status, "}");
+	}
+	put(status, "},\n");
 }
 
 static int replace(const struct status *status)
@@ -373,6 +432,7 @@ int status_write(struct status *status)
 	put_code(status);
 	put_backups(status);
 	put_cluster(status);
+	put_move(status);
 	put_recovery(status);
 	put_fetching(status);
 	put_counters(status);

@@ -22,6 +22,8 @@
 #define STATUS_LOST_MAX		4096u	/* losses named in the file; the log has all of them */
 #define STATUS_LOST_BYTES	160u
 #define STATUS_ERROR_BYTES	96u
+#define STATUS_HOST_BYTES	256u
+#define STATUS_CAUSE_BYTES	272u
 
 /**
  * struct status_backup - a backup
@@ -40,6 +42,36 @@ struct status_backup {
 };
 
 /**
+ * struct status_move - the moves of the store: from this host, or to it
+ * @role: "source" or "target"; NULL: the store cannot be moved from here, and is not moved to here
+ * @state: of the order of its role (migration.rst), in lower case
+ * @host: the other host; of a target, the address of its source. "": none takes part now
+ * @bytes: of the blocks that were told in this move
+ * @blocks: how many
+ * @objects: source: of the frozen store, 0 before; target: that are known
+ * @left: source: segments that are still to be told
+ * @stopped_ns: how long the clients were stopped, or are, by the last move that has stopped them
+ * @cancels: SIGUSR2 that were answered
+ * @refused: why the last of these has cancelled nothing; "": it has cancelled a move
+ * @ends: moves that have ended since the daemon was started
+ * @last: how the last one of these has ended: the other host; a negative errno, 0: it is not an error, or not known; why; and
+ *	when, by clock_now_ns()
+ */
+struct status_move {
+	const char *role, *state;
+	char host[STATUS_HOST_BYTES];
+	uint64_t bytes, blocks, objects, left, stopped_ns;
+	uint64_t cancels;
+	char refused[STATUS_CAUSE_BYTES];
+	uint64_t ends;
+	struct {
+		char host[STATUS_HOST_BYTES], cause[STATUS_CAUSE_BYTES];
+		int error;
+		uint64_t at_ns;
+	} last;
+};
+
+/**
  * struct status - the status, for the status file and the metrics
  * @path: of the status file; "": none is written
  * @state: starting, recovering, waiting, active, draining, stopped, undrained, failed
@@ -53,6 +85,7 @@ struct status_backup {
  * @k: of a coded store: data shards of each segment; 0: not coded
  * @m: parity shards
  * @cluster: figures of the ownership
+ * @move: its moves
  * @recovery: a recovery is under way or has ended; the members up to @lost describe it
  * @read_bytes: bytes read from the backups
  * @recovered_bytes: bytes of live entries
@@ -91,6 +124,7 @@ struct status {
 	uint32_t nr_backups;
 	uint32_t k, m;
 	struct cluster_figures cluster;
+	struct status_move move;
 
 	bool recovery;
 	uint64_t read_bytes;
@@ -120,6 +154,8 @@ const char *status_backup_ack(const struct status *status, uint32_t nr);
 int status_open(struct status *status);
 void status_close(struct status *status);
 void status_lost(struct status *status, const char *what);
+void status_move_ended(struct status_move *move, const char *host, int error, const char *cause);
+void status_move_cancel(struct status_move *move, const char *refused);
 int status_write(struct status *status);
 
 #endif

@@ -111,9 +111,14 @@ ok "$name: not frozen" frozen 0
 blocks=4
 name='the target does not take it'
 ready "$name"
+run "$ctl" move --cancel "$store"
+is "$name: an operator cannot cancel it" "$status $(grep -o 'is not cancelled: READY was told' "$scratch/err")" '1 is not cancelled: READY was told'
+is "$name: lsmemctl shows it" "$("$ctl" move data --json | jq -r '.[0] | "\(.role) \(.state) \(.host) \(.stopped_seconds > 0)"')" \
+	'source waits b true'
 mark
 ok "$name: served again" until_true 30 since 'was not moved: its clients are served again'
 ok "$name: its connection is over" hears 5 end
+is "$name: lsmemctl has the cause" "$("$ctl" move data --json | jq -r '.[0].last.cause')" 'it has not taken the store in time'
 exec 7>&-
 ok "$name: nothing is lost" all_there
 

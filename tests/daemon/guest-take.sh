@@ -40,16 +40,20 @@ named()
 	done
 }
 
-# host HOST OPTION ..: start its daemon
+# host HOST OPTION ..: start its daemon, in $cgroup; with $hold it waits when the kernel has made its store (hold.c).  It sees its
+# own stores, and those without a name
 host()
 {
 	local name=$1
 	shift
-	STATE_DIRECTORY=$scratch/state.$name unshare -m bash -c '
+	cgroup=${cgroup-} HOLD=${hold-} hold_so=$here/build/hold.so STATE_DIRECTORY=$scratch/state.$name unshare -m bash -c '
 		for s in /sys/class/lsmem/*; do
-			[ ! -e "$s" ] || [ "$(cat "$s/given_name")" = "$0" ] ||
+			given=$(cat "$s/given_name" 2>/dev/null)
+			[ -z "$given" ] || [ "$given" = "$0" ] ||
 				mount -t tmpfs none "$(realpath "$s")" || exit 99
 		done
+		[ -z "$cgroup" ] || echo $$ >"$cgroup"
+		[ -z "$HOLD" ] || export LD_PRELOAD="$hold_so"
 		exec "$@"' "store-$name" "$lsmemd" -c "$scratch/$name.conf" -v "$@" 2>>"$scratch/log.$name" &
 	pids[$name]=$!
 }
@@ -120,6 +124,12 @@ tidy()
 }
 # vanishes HOST: it has no store any more
 vanishes() { [ -z "$(named "$1")" ] || "$ctl" destroy --force "$(named "$1")" 2>/dev/null; }
+# move_of HOST KEY: of the move, in the status of its daemon
+move_of()
+{
+	store=$(named "$1")
+	"$ctl" backups "$store" >/dev/null && jq -r ".move.$2" "/run/lsmem/$store.json"
+}
 # owners: how many stores there are that are served
 owners()
 {
@@ -181,6 +191,15 @@ ok "$name: a serves it" is_served a
 ok "$name: a's clients were not stopped" eval '! since_host a "its clients wait"'
 cp "$scratch/right.conf" "$scratch/b.conf"
 
+# gave_up CAUSE ERRNO: a knows why
+gave_up()
+{
+	ok "$name: in a's log" until_true 10 since_host a "b at .* has gone: it gives up: $1"
+	is "$name: in a's status" "$(move_of a last.cause)" "it gives up: $1"
+	is "$name: in a's status: the error" "$(move_of a last.error)" "$2"
+	is "$name: in a's status: the host" "$(move_of a last.host)" b
+	is "$name: in a's status: its state" "$(move_of a role) $(move_of a state)" 'source serves'
+}
 # What cannot be made here is not taken: its source goes on, and its clients were not stopped.
 name='a name in use'
 in_use=$("$ctl" create --size 128M)
@@ -190,6 +209,7 @@ marks
 host b
 ok "$name: is not moved" until_true 30 since_host b 'was not moved from host .*the store cannot be made here (File exists)'
 ok "$name: says which" since_host b 'name = store-c: another store has this name'
+gave_up 'the store cannot be made here (File exists)' 17
 ends b
 is "$name: ends" "$status" 4
 ok "$name: a serves it" is_served a
@@ -197,6 +217,101 @@ ok "$name: a's clients were not stopped" eval '! since_host a "its clients wait"
 ok "$name: nothing is left" eval '[ "$(ls /sys/class/lsmem | wc -l)" = 2 ]'
 run "$ctl" destroy --force "$in_use"
 cp "$scratch/right.conf" "$scratch/b.conf"
+is "$name: in b's status" "$(jq -r .move.last.cause "/run/lsmem/$uuid.json")" 'the store cannot be made here'
+
+# A memory cgroup that is smaller than the store.
+name='no memory'
+group=$scratch/cgroup
+if { mkdir "$group" && mount -t cgroup2 none "$group" && echo +memory >"$group/cgroup.subtree_control" && mkdir "$group/b"; } 2>/dev/null; then
+	echo 120M >"$group/b/memory.max"
+	sed -i 's/^restart = instant/&\ncharge = yes/' "$scratch/b.conf"
+	marks
+	cgroup=$group/b/cgroup.procs
+	host b
+	cgroup=
+	ok "$name: is not moved" until_true 30 since_host b 'was not moved from host .*the store cannot be made here (Cannot allocate memory)'
+	gave_up 'the store cannot be made here (Cannot allocate memory)' 12
+	ends b
+	is "$name: ends" "$status" 4
+	ok "$name: a serves it" is_served a
+	ok "$name: a's clients were not stopped" eval '! since_host a "its clients wait"'
+	cp "$scratch/right.conf" "$scratch/b.conf"
+	ok "$name: the cgroup can go" until_true 10 rmdir "$group/b"
+	umount "$group"
+else
+	umount "$group" 2>/dev/null
+	echo '# no memory: not tested, there is no memory controller'
+fi
+
+# ---- An operator watches, and cancels ----------------------------------------------------
+hold_fifo=$scratch/hold
+mkfifo "$hold_fifo"
+exec 6<>"$hold_fifo"
+# holds_on: b's daemon reads what a has, and waits in the kernel's answer to CREATE
+holds_on()
+{
+	marks
+	hold=$hold_fifo
+	host b
+	hold=
+	ok "$name: b makes the store" until_true 60 since_host b 'held: the kernel has made a store'
+}
+goes_on() { printf x >&6; }
+moving() { "$ctl" move "$1" --json | jq -r ".[] | $2"; }
+# is_cancelled: all is as before
+is_cancelled()
+{
+	ok "$name: b gives up" until_true 30 since_host b 'was not moved from host .*an operator has cancelled the move'
+	ends b
+	is "$name: b ends" "$status" 4
+	ok "$name: a serves it" is_served a
+	ok "$name: a's clients were not stopped" eval '! since_host a "its clients wait"'
+	is "$name: nothing is left" "$(ls /sys/class/lsmem | grep -c '^lsmemb')" 1
+	is "$name: b's status has the cause" "$(moving "$uuid" 'select(.role == "target").last.cause')" 'an operator has cancelled the move'
+}
+name='nothing to cancel'
+run "$ctl" move --cancel store-a
+is "$name: refused" "$status $(grep -o 'is not cancelled: .*' "$scratch/err")" '1 is not cancelled: no host moves the store'
+run "$ctl" move --cancel store-z
+is "$name: no such store" "$status $(grep -c 'no lsmemd on this host moves it' "$scratch/err")" '1 1'
+run "$ctl" move
+ok "$name: a is shown" grep -q '^store-a  *source  *serves  *yes ' "$scratch/out"
+
+name='cancelled on the target'
+holds_on
+is "$name: the target is shown" "$(moving store-b '"\(.role) \(.state) \(.running) \(.host)"')" "target reads true $remote"
+is "$name: the source is shown" "$(moving store-a '"\(.role) \(.state) \(.host)"')" 'source serves b'
+ok "$name: what was told is counted" eval '[ "$(moving store-a .bytes)" -gt 0 ] && [ "$(moving store-b .bytes)" = "$(moving store-a .bytes)" ]'
+run "$ctl" move --cancel store-b
+is "$name: done" "$status" 0
+gave_up 'an operator has cancelled the move (Operation canceled)' 125
+goes_on
+is_cancelled
+
+name='cancelled on the source'
+holds_on
+run "$ctl" move --cancel store-a
+is "$name: done" "$status" 0
+ok "$name: in a's log" until_true 10 since_host a 'b at .* has gone: an operator has cancelled the move'
+goes_on
+is_cancelled
+
+# ---- Killed before the transaction -------------------------------------------------------
+# stores: each store of this uuid that no daemon is attached to, and its state
+stores_left()
+{
+	local s
+	for s in /sys/class/lsmem/lsmem*; do
+		[ "$(cat "$s/uuid" "$s/attached" 2>/dev/null | xargs)" != "$uuid 0" ] || cat "$s/state"
+	done
+}
+name='killed between CREATE and ATTACH'
+operators=$("$ctl" create --size 128M --kind block --durable)	# an operator's, which no daemon has had either
+operators_uuid=$(cat "/sys/class/lsmem/$operators/uuid")
+holds_on
+slay_host b
+is "$name: leaves a store, new, of this uuid" "$(stores_left)" new
+ok "$name: a serves it" is_served a
 
 # left: b has a store that is new, and no daemon
 left() { [ -n "$(named b)" ] && [ "$(cat "/sys/class/lsmem/$(named b)/state" "/sys/class/lsmem/$(named b)/attached" | xargs)" = 'new 0' ]; }
@@ -206,6 +321,11 @@ host b
 timeout 60 tail -n "+$((mark[b] + 1))" -f "$scratch/log.b" 2>/dev/null | grep -qm1 'is here for what the source has'
 slay_host b
 ok "$name: leaves an empty store" until_true 10 left
+ok "$name: what the one before has left is destroyed" since_host b 'was left by a start that did not end, and was empty: destroyed'
+is "$name: one is left" "$(stores_left)" new
+is "$name: an operator's store stays" "$(cat "/sys/class/lsmem/$operators/uuid" "/sys/class/lsmem/$operators/state" | xargs)" "$operators_uuid new"
+run "$ctl" destroy "$operators"
+exec 6>&-
 ok "$name: a serves it" until_true 60 is_served a
 
 moves a b 'a move'

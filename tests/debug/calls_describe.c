@@ -332,6 +332,7 @@ static const struct field create_fields[] = {
 	FIELD(lsmem_create, name[31], ZERO),
 	FIELD(lsmem_create, reserved, ZERO),
 	FIELD(lsmem_create, capacity, CAPACITY),
+	FIELD(lsmem_create, uuid[0], NUMBER, .high = 1),
 };
 
 /* A tiered store, which is seldom made of random flags and kinds. */

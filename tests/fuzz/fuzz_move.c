@@ -70,7 +70,10 @@ static void act(struct link *link, uint8_t what)
 			moves_change(1);
 		break;
 	case 12:
-		move_source_owner(source, "A", TERM);
+		if (what & 16 && link->connected)
+			move_target_give_up(&link->target, -1 - (int)(what >> 5), "a cause");
+		else
+			move_source_owner(source, "A", TERM);
 		break;
 	case 13:
 		if (what == 13)
@@ -103,6 +106,10 @@ static union wire_message right(const struct link *link, enum wire_type type)
 	case WIRE_TAKEN:
 	case WIRE_CLOSE:
 		message.move.term = htole64(TERM + 1);
+		break;
+	case WIRE_GIVE_UP:
+		message.give_up.error = htole32(5);
+		wire_put_cause(message.give_up.cause, "input/output error");
 		break;
 	case WIRE_READY:
 		message.ready.term = htole64(TERM);

@@ -275,6 +275,9 @@ static void move_seeds(void)
 	}, says[][3] = {
 		{ 1, 0 }, { 0, 1 }, { 4, 1 }, { 0, 1 }, { 4, 2 }, { 6, WIRE_BLOCK }, { 1, 14 }, { 2, WIRE_MOVE },
 		{ 6, WIRE_READY }, { 18, WIRE_TAKEN },
+	}, gives_up[][3] = {
+		{ 1, 0 }, { 1, 14 }, { 1, 2 }, { 1, 14 }, { 1, 28 }, { 0, 255 }, { 1, 14 }, { 1, 10 },
+		{ 9, 0 }, { 9, 14 }, { 10, WIRE_GIVE_UP }, { 9, 14 },
 	};
 	FILE *file = seed("move", "whole", 0);
 
@@ -285,6 +288,9 @@ static void move_seeds(void)
 	fclose(file);
 	file = seed("move", "says", 0);
 	put(file, says, sizeof(says));
+	fclose(file);
+	file = seed("move", "gives-up", 0);
+	put(file, gives_up, sizeof(gives_up));
 	fclose(file);
 }
 

@@ -107,10 +107,37 @@ TEST(create_bad_fields)
 	CREATE_REFUSED(EINVAL, reserved, 1);
 	CREATE_REFUSED(EINVAL, segments, 2 * STORE_BYTES / LSMEM_SEGMENT_BYTES - 1);
 	CREATE_REFUSED(EINVAL, segments, 16 * STORE_BYTES / LSMEM_SEGMENT_BYTES + 1);
+	CREATE_REFUSED(EINVAL, uuid[15], 1);	/* a volatile store is of no log */
 	create = good_create;
 	create.kind = LSMEM_KIND_BLOCK;
 	create.handles_max = 1;
 	EXPECT_EQ(-EINVAL, control_call(LSMEM_CTL_CREATE, &create));
+}
+
+/* A store that is made for a log has its uuid before a daemon attaches, and another one may then. */
+TEST(create_for_a_log)
+{
+	struct lsmem_create create = good_create;
+	struct lsmem_attach attach = { .size = sizeof(attach) };
+	char path[128], text[64] = "";
+	FILE *file;
+	int i;
+
+	create.flags = LSMEM_STORE_DURABLE;
+	for (i = 0; i < 16; i++)
+		create.uuid[i] = 0x11 * (i & 15);
+	ASSERT_EQ(0, control_call(LSMEM_CTL_CREATE, &create));
+	snprintf(path, sizeof(path), "/sys/class/lsmem/%s/uuid", create.name);
+	file = fopen(path, "re");
+	ASSERT_NE(NULL, file);
+	EXPECT_NE(NULL, fgets(text, sizeof(text), file));
+	fclose(file);
+	EXPECT_STREQ("00112233-4455-6677-8899-aabbccddeeff\n", text);
+	memcpy(attach.name, create.name, sizeof(attach.name));
+	memset(attach.uuid, 7, sizeof(attach.uuid));
+	EXPECT_EQ(0, control_call(LSMEM_CTL_ATTACH, &attach));
+	close(attach.fd);
+	EXPECT_EQ(0, destroy_named(create.name, 0));
 }
 
 /*

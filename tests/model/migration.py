@@ -24,8 +24,8 @@ A state is (etcd, hosts, connections, backups, issued, acked, left, lost, late):
       up       a daemon runs
       owner    it has not heard that it is not the owner
       image    the store in the kernel: None, or (mode, term, version, where, peer)
-               mode R: served, if its daemon is the owner; F: frozen for @peer; I: words are coming from @peer;
-               P: complete, to be served with @term.  where M: in memory, C: cold, @peer has the bytes, or the
+               mode R: served, if its daemon is the owner; F: frozen for @peer; N: it is being made, for words of @peer;
+               I: made, words are coming from @peer; P: complete, to be served with @term.  where M: in memory, C: cold, @peer has the bytes, or the
                backups (-1)
       job      what the daemon is about: (READY, source, term, revision), (TAKE, term), (ABORT,), (CLAIM, term),
                (PULL, version wanted, version that has come)
@@ -68,6 +68,7 @@ LOST = "an acknowledged version is lost"
 KEY = "a key is valid for memory that is not frozen for its holder"
 STRANGER = "a host that is not the owner gets keys"
 LATE = "a write of a former owner lands"
+CANNOT = "clients are stopped for a target that cannot make the store"
 
 
 class Bounds(NamedTuple):
@@ -91,6 +92,7 @@ RUNS = {
 
 # Rule: the run that shows what it is for, and the failure without it
 RULES = {
+    "MADE_FIRST": ("volatile-short", CANNOT),
     "FREEZE": ("volatile", TWO),
     "DRAIN": ("durable", LOST),
     "DELTA": ("volatile", OLDER),
@@ -123,13 +125,13 @@ RULES = {
 STEPS = {
     "writes", "sends to the backups", "write is durable", "write is refused by a fence", "reads a backup",
     "starts a daemon", "lease ends", "claims the store", "recovers, serves", "serves its store again",
-    "connects", "sends words", "takes words", "freezes, sends READY", "is ready", "takes the store",
+    "connects", "makes the store", "sends words", "takes words", "freezes, sends READY", "is ready", "takes the store",
     "serves the store", "has no consent", "has not got the store", "late transaction arrives",
     "takes its consent back", "goes on as the owner", "sees that the store has gone",
     "pulls", "pull is done", "pull has lost a race", "pull has other bytes", "gives keys again",
     "sends CLOSE", "lets go", "asks the owner, lets go", "lets go of what has moved on",
     "DAEMON KILLED", "DAEMON KILLED, TRANSACTION ON ITS WAY", "HOST CRASHES", "LINK CUT",
-    "LEASE ENDS BEFORE THE ANSWER", "WRONG BYTES", "CLOSE BEFORE ITS TIME",
+    "LEASE ENDS BEFORE THE ANSWER", "WRONG BYTES", "CLOSE BEFORE ITS TIME", "THE STORE CANNOT BE MADE",
 }
 
 
@@ -244,7 +246,7 @@ class Migration:
         faults, migrations = state[6]
         if faults:
             for label, after in self.faults(state):
-                yield label, put(after, 6, (faults - 1, migrations)), True
+                yield label, after if isinstance(after, str) else put(after, 6, (faults - 1, migrations)), True
 
     @staticmethod
     def changed(state: State, host: int, connections: Optional[tuple[Connection, ...]] = None,
@@ -382,7 +384,7 @@ class Migration:
                     image and image[0] == "F" and "CLOSED_FIRST" not in self.off:
                 continue
             new = (host, target, "KEYS_AT_READY" in self.off, True, (), False)
-            after = self.changed(state, target, (*without(connections, target), new), image=("I", 0, 0, "C", host))
+            after = self.changed(state, target, (*without(connections, target), new), image=("N", 0, 0, "C", host))
             yield ("connects", target, host), put(after, 6, (faults, migrations - 1)), False
 
     def freeze(self, state: State, host: int) -> Iterator[Step]:
@@ -393,6 +395,8 @@ class Migration:
             _, target, keys, dirty, ahead, close = c
             if c[0] != host or len(ahead) > 1 or keys and "KEYS_AT_READY" not in self.off:
                 continue
+            if hosts[target][2][0] == "N" and "MADE_FIRST" not in self.off:
+                continue	# it does not say MOVE
             delta = image[2] if dirty and "DELTA" not in self.off else 0
             ready = (host, target, True, False, (*ahead, ("READY", image[1], etcd[3], delta)), close)
             others = [other for other in connections
@@ -442,7 +446,7 @@ class Migration:
         if dirty and not ahead and image and image[0] == "R":
             sent = (source, target, keys, False, (("WORDS", image[2]),), close)
             yield ("sends words", source, target), self.changed(state, source, (*others, sent)), False
-        if ahead:
+        if ahead and state[1][target][2][0] != "N":
             yield self.arrive(state, c, others)
         if close:	# the source asks etcd whether that is the owner
             if state[0][2] == target and "REVOKE_TO_FREE" in self.off:
@@ -472,6 +476,8 @@ class Migration:
         """What a host does that gets the store."""
         etcd, hosts, connections, backups = state[:4]
         _, owner, image, job, _ = hosts[host]
+        if image and image[0] == "N" and any(c[:2] == (image[4], host) for c in connections):
+            yield ("makes the store", host), self.changed(state, host, image=("I", *image[1:])), False
         if job and job[0] == "READY":
             yield self.take(state, host)
         if job and job[0] == "TAKE":
@@ -527,8 +533,11 @@ class Migration:
 
     # ---- Faults ------------------------------------------------------------
 
-    def faults(self, state: State) -> Iterator[tuple[Label, State]]:
-        """What the environment does, and a target that says CLOSE before it owns the store."""
+    def faults(self, state: State) -> Iterator[tuple[Label, Any]]:
+        """What the environment does, and a target that says CLOSE before it owns the store.
+
+        A string in the place of the state says what the step itself breaks.
+        """
         etcd, hosts, connections = state[:3]
         for host, (up, owner, image, job, _) in enumerate(hosts):
             down = without(connections, host)
@@ -540,6 +549,11 @@ class Migration:
                 if state[8] and state[8][0] == host:
                     after = put(after, 8, put(state[8], 2, True))
                 yield ("HOST CRASHES", host), after
+            if up and image and image[0] == "N":	# it gives up
+                kept = hosts[image[4]][2]
+                yield ("THE STORE CANNOT BE MADE", host), \
+                    CANNOT if kept and kept[0] == "F" and kept[4] == host and etcd[2] == image[4] else \
+                    self.changed(state, host, without(connections, host), image=None)
             if job and not owner and etcd[0] == host:
                 yield ("LEASE ENDS BEFORE THE ANSWER", host), put(state, 0, (-1, *etcd[1:3], etcd[3] + 1))
             if job and job[0] == "PULL" and job[2] == job[1]:
@@ -555,7 +569,7 @@ class Migration:
         """The daemon ends, its connections too; the kernel keeps the store. A transaction may be on its way."""
         etcd, hosts, connections = state[:3]
         _, owner, image, job, _ = hosts[host]
-        kept = None if image and image[0] in ("IP" if "PREPARE" in self.off else "I") else image
+        kept = None if image and image[0] in ("NIP" if "PREPARE" in self.off else "NI") else image
         killed = self.changed(state, host, without(connections, host), up=False, owner=False, job=None, image=kept)
         yield ("DAEMON KILLED", host), killed
         if state[8]:

@@ -14,11 +14,12 @@ field()
 
 refused "no command" 2 "usage: lsmemctl"
 refused "unknown command" 2 "unknown command 'frobnicate'" frobnicate
-for command in create destroy list stat top clean sync scan spread backups tier pages check format; do
+for command in create destroy list stat top clean sync scan spread backups move tier pages check format; do
 	ok "$command --help" sh -c "'$lsmemctl' $command --help | grep -q '^usage: lsmemctl $command'"
 	refused "$command with an unknown option" 2 "unknown option --frobnicate" \
 		"$command" --frobnicate
 done
+refused "move, cancel nothing" 2 "STORE" move --cancel
 refused "create without a size" 2 "size is missing" create
 refused "create with an odd size" 2 "multiple of 8M" create --size 100M
 refused "create, no number" 2 "write 256M or 1G" create --size lots

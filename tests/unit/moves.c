@@ -308,7 +308,7 @@ void moves_settle(void)
 			more |= moves_to_target(&links[i]);
 			more |= moves_read(&links[i]);
 			if (links[i].connected && (links[i].peer_ended || links[i].target_ended) &&
-			    !links[i].to_target.nr) {
+			    !links[i].to_target.nr && !links[i].to_source.nr) {
 				moves_cut(&links[i]);
 				more = true;
 			}

@@ -570,9 +570,153 @@ static bool test_failures(void)
 	return true;
 }
 
-/* ---- Hostile peers --------------------------------------------------------- */
+/* ---- The target gives up ---------------------------------------------------- */
 
 enum reached { AT_READS, AT_STOP, AT_READY, AT_MOVED };
+
+static struct link *reach(enum reached at);
+
+/* The source knows why, and goes back as if the connection were cut. */
+static bool gives_up(enum reached at, unsigned int lefts)
+{
+	struct link *link = reach(at);
+
+	move_target_give_up(&link->target, -EEXIST, "the name is\x1b[1m in use");
+	move_target_give_up(&link->target, -EIO, "for the second time");
+	CHECK(link->target_ended && link->to_source.nr == 1 && !link->peer_ended);
+	CHECK(moves_to_source(link) && link->peer_ended && link->peer.error == -EEXIST);
+	CHECK(!strcmp(link->peer_why, "it gives up: the name is?[1m in use (File exists)"));
+	moves_settle();
+	CHECK(!link->connected && world.lefts == lefts && !world.broken);
+	return true;
+}
+
+/* It ends without a word of its own: the source sees an ended connection. */
+static bool ends_silently(struct link *link)
+{
+	uint32_t nr = link->to_source.nr;
+
+	move_target_give_up(&link->target, -EEXIST, "the name is in use");
+	CHECK(link->target_ended && link->to_source.nr == nr);
+	moves_settle();
+	CHECK(!link->connected && !link->peer.error && !world.broken);
+	return true;
+}
+
+static bool test_give_up(void)
+{
+	struct link *link;
+	enum reached at;
+
+	CHECK(gives_up(AT_READS, 0) && world.source.phase == MOVE_SERVES);
+	CHECK(gives_up(AT_STOP, 1) && move_source_resume(&world.source));
+	CHECK(gives_up(AT_READY, 1) && move_source_resume(&world.source));
+	/* What its daemon cannot do, and what a source must not say. */
+	moves_start(NULL);
+	world.store_fail = -EXDEV;
+	link = moves_call(0, "B", 0);
+	moves_settle();
+	CHECK(link->peer.error == -EXDEV && strstr(link->peer_why, "not the store that was asked for"));
+	moves_start(NULL);
+	world.take_fail = -ENOMEM;
+	link = moves_call(0, "B", 0);
+	moves_settle();
+	CHECK(link->peer.error == -ENOMEM && strstr(link->peer_why, "a block cannot be taken"));
+	/* After TAKEN the store is this host's; a host that has it already only says CLOSE. */
+	CHECK(ends_silently(reach_moved()));
+	moves_start("B");
+	link = moves_call(0, "B", TERM + 1);
+	moves_settle();
+	move_source_owner(&world.source, "B", TERM + 1);
+	moves_settle();
+	CHECK(link->ready.term && ends_silently(link));
+	/* A source, or a target, that does not know the message. */
+	for (at = 0; at < 2; at++) {
+		moves_start(NULL);
+		link = moves_call(0, "B", 0);
+		if (at)
+			link->peer.session.setup.highest = WIRE_VERSION_MOVE;
+		else
+			link->target.session.setup.highest = WIRE_VERSION_MOVE;
+		if (!at) {
+			link->target.session.hello.head.version = htole16(WIRE_VERSION_MOVE);
+			link->to_source.messages[0].hello.head.version = htole16(WIRE_VERSION_MOVE);
+		}
+		moves_settle();
+		CHECK(link->came == SEGMENTS + 1 && link->target.session.version == WIRE_VERSION_MOVE);
+		CHECK(ends_silently(link) && world.source.phase == MOVE_SERVES);
+	}
+	return true;
+}
+
+/* Said by a peer that keeps no rule. */
+static bool test_hostile_give_up(void)
+{
+	union wire_message message = { .give_up = { .error = htole32(EIO) } };
+	struct link *link = reach_moved();
+
+	/* It has the store: no way back from that. */
+	wire_put_cause(message.give_up.cause, "no");
+	session_say(&link->target.session, WIRE_GIVE_UP, &message);
+	move_source_message(&link->peer, &link->target.session.out, le32toh(link->target.session.out.head.length));
+	CHECK(link->peer_ended && !link->peer.error && world.source.phase == MOVE_MOVED);
+	moves_settle();
+	CHECK(!move_source_resume(&world.source) && !world.broken);
+	link = reach_stop();
+	message.give_up.cause[1] = '\n';
+	session_say(&link->target.session, WIRE_GIVE_UP, &message);
+	move_source_message(&link->peer, &link->target.session.out, le32toh(link->target.session.out.head.length));
+	CHECK(link->peer_ended && !link->peer.error && !strstr(link->peer_why, "gives up"));
+	/* A source does not give up so. */
+	link = reach_stop();
+	wire_put_cause(message.give_up.cause, "no");
+	session_say(&link->peer.session, WIRE_GIVE_UP, &message);
+	move_target_message(&link->target, &link->peer.session.out, le32toh(link->peer.session.out.head.length));
+	CHECK(link->target_ended && !link->ready.term);
+	return true;
+}
+
+/* ---- An operator cancels ----------------------------------------------------- */
+
+/* Its targets are told, and clients can be served again. */
+static bool cancels(enum reached at, unsigned int lefts)
+{
+	struct link *link = reach(at), *stranger = moves_call(1, "C", 0);
+
+	CHECK(!move_source_cancel(&world.source));
+	CHECK(link->peer_ended && !stranger->peer_ended && !strcmp(link->peer_why, "an operator has cancelled the move"));
+	moves_cut(stranger);
+	moves_settle();
+	CHECK(refused(link) == WIRE_REASON_CANCELLED && !link->connected && world.lefts == lefts && !world.broken);
+	CHECK(!strcmp(link->target_why, "an operator has cancelled the move") && !link->ready.term && !world.keyed);
+	return true;
+}
+
+/* After READY it is refused, and changes nothing. */
+static bool cannot_cancel(enum reached at, const char *why)
+{
+	struct link *link = reach(at);
+	enum move_phase phase = world.source.phase;
+
+	CHECK(strstr(move_source_cancel(&world.source), why));
+	moves_settle();
+	CHECK(link->connected && !link->peer_ended && !link->target_ended && link->keyed && world.source.phase == phase);
+	return true;
+}
+
+static bool test_cancel(void)
+{
+	moves_start(NULL);
+	CHECK(!strcmp(move_source_cancel(&world.source), "no host moves the store"));
+	moves_call(0, "B", 0);		/* without a proof it takes no part */
+	CHECK(!strcmp(move_source_cancel(&world.source), "no host moves the store") && !links[0].peer_ended);
+	CHECK(cancels(AT_READS, 0) && world.source.phase == MOVE_SERVES);
+	CHECK(cancels(AT_STOP, 1) && move_source_resume(&world.source));
+	CHECK(cannot_cancel(AT_READY, "READY was told") && cannot_cancel(AT_MOVED, "another host has the store"));
+	return true;
+}
+
+/* ---- Hostile peers --------------------------------------------------------- */
 
 static struct link *reach(enum reached at)
 {
@@ -892,7 +1036,7 @@ static bool test_orders(uint64_t random)
 			    (!any->to_target.nr || random_chance(&random, 10)))
 				moves_cut(any);
 		}
-		switch (random_below(&random, 12)) {
+		switch (random_below(&random, 13)) {
 		case 0:
 			if (!link->connected)
 				moves_call((uint32_t)(link - links), who, random_chance(&random, 60) ? 0 : term);
@@ -933,6 +1077,10 @@ static bool test_orders(uint64_t random)
 				for (n = 0; n < MOVE_TARGETS; n++)
 					CHECK(!links[n].keyed);
 			break;
+		case 11:
+			if (link->connected && random_chance(&random, 5) && !link->ready.term)
+				move_target_give_up(&link->target, -EIO, "chance");
+			break;
 		case 10:
 			if (random_chance(&random, 10)) {
 				world.now_ns += random_below(&random, 20) * SECOND;
@@ -967,6 +1115,9 @@ int main(void)
 	tap_ok(test_target_waits(), "each wait of a target has an end");
 	tap_ok(test_strangers(), "connections without a proof are few, and are told nothing");
 	tap_ok(test_failures(), "what a daemon cannot do ends the connection");
+	tap_ok(test_give_up(), "the source knows why a target gives up");
+	tap_ok(test_hostile_give_up(), "a word of giving up that cannot be changes nothing");
+	tap_ok(test_cancel(), "an operator cancels at the source: before READY only");
 	tap_ok(test_hostile_target(), "a hostile target");
 	tap_ok(test_ready_bounds(), "a READY that cannot be is not taken");
 	tap_ok(test_hostile_ready(), "a READY out of turn is not taken");

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "move/source.h"
@@ -90,6 +91,7 @@ struct etcd {
  * @retired: segments that the stream has not told yet
  * @unsettled: until core is settled
  * @damaged: an object that is not told; @volatile_: the store has no digest
+ * @gave_up: what the target has said of its error, and @cause in words
  */
 struct host_a {
 	struct source source;
@@ -100,6 +102,8 @@ struct host_a {
 	bool changed[THINGS];
 	uint64_t retired[1000];
 	uint32_t nr_retired;
+	int gave_up;
+	char cause[300];
 };
 
 /**
@@ -262,8 +266,8 @@ static unsigned int a_room(const struct move_peer *peer)
 
 static void a_end(struct move_peer *peer, const char *why)
 {
-	(void)peer;
-	(void)why;
+	life.a.gave_up = peer->error;
+	snprintf(life.a.cause, sizeof(life.a.cause), "%s", why);
 	wire.ended = true;
 }
 
@@ -911,7 +915,7 @@ static void run(void)
 		source_run(&life.a.source);
 	if (life.b.alive)
 		target_run(&life.b.target);
-	if (wire.ended && !wire.to_target.nr)
+	if (wire.ended && !wire.to_target.nr && !(wire.connected && wire.to_source.nr))
 		cut("an end has ended it");
 	else if (wire.ended && !wire.connected)	/* it was being made */
 		wire.ended = false;
@@ -1344,6 +1348,7 @@ static bool test_cancelled(void)
 		target_stop(t);
 		reads_digest(0);
 		CHECK(is_back(-ECANCELED) && !life.b.taken);
+		CHECK(state == TARGET_READS || (life.a.gave_up == -ECANCELED && strstr(life.a.cause, "it was cancelled")));
 	}
 	CHECK(reach(TARGET_READS));	/* while it connects */
 	CHECK(life.b.connects);
@@ -1361,7 +1366,9 @@ static bool test_cancelled(void)
 	target_stop(t);
 	settle();
 	CHECK(t->state == TARGET_TAKES && !target_is_over(t));
-	CHECK(go(TARGET_ENDED) && target_is_over(t) && t->error == -ECANCELED && !life.b.recovers && b_has());
+	CHECK(go(TARGET_ENDED));
+	settle();
+	CHECK(target_is_over(t) && t->error == -ECANCELED && !life.b.recovers && b_has());
 
 	CHECK(reach(TARGET_TAKES));	/* it has not */
 	etcd_set('A', TERM, 0);
@@ -1388,6 +1395,30 @@ static bool test_cancelled(void)
 	target_stop(t);
 	settle();
 	CHECK(t->state == TARGET_ENDED && target_is_over(t) && !life.wrong);
+	return true;
+}
+
+/* By an operator: before READY only, at either end. */
+static bool test_operator(void)
+{
+	static const struct { enum target_state state; const char *why; } refused[] = {
+		{ TARGET_CHECKS, "READY has come" }, { TARGET_TAKES, "READY has come" },
+		{ TARGET_RECOVERS, "this host has the store" }, { TARGET_SERVES, "this host has the store" },
+	};
+	struct target *t = &life.b.target;
+	enum target_state state;
+	uint32_t i;
+
+	for (state = TARGET_READS; state <= TARGET_MOVES; state++) {
+		CHECK(reach(state) && !target_cancel(t));
+		CHECK(is_back(-ECANCELED) && !life.b.taken);
+		CHECK(!strcmp(target_cancel(t), "the move has ended already"));
+	}
+	CHECK(life.a.gave_up == -ECANCELED && strstr(life.a.cause, "an operator has cancelled the move"));
+	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+		CHECK(reach(refused[i].state) && strstr(target_cancel(t), refused[i].why) && is_moved());
+	CHECK(reach(TARGET_MOVES) && !move_source_cancel(&life.a.source.moves));
+	CHECK(is_back(-ENOTCONN) && !life.b.taken && !strcmp(t->why, "an operator has cancelled the move"));
 	return true;
 }
 
@@ -1512,6 +1543,8 @@ static bool test_kernel(void)
 	pass(1);
 	connects(false);
 	CHECK(go(TARGET_GIVEN_UP) && is_back(-ENOMEM) && !life.b.taken && !strcmp(t->why, "the store cannot be made here"));
+	CHECK(life.a.gave_up == -ENOMEM &&
+	      !strcmp(life.a.cause, "it gives up: the store cannot be made here (Cannot allocate memory)"));
 
 	begin(1);			/* memory comes slowly: the source serves meanwhile, and a stop waits */
 	life.quiet = life.b.slow = true;
@@ -1668,6 +1701,7 @@ int main(int argc, char **argv)
 	tap_ok(test_link_cut(), "the link is cut, before READY and after it");
 	tap_ok(test_source_dies(), "the source's host dies");
 	tap_ok(test_cancelled(), "it is cancelled, in each state");
+	tap_ok(test_operator(), "an operator cancels: before READY only, at either end");
 	tap_ok(test_etcd(), "etcd loses answers, refuses, is late");
 	tap_ok(test_ready(), "what READY has named is not so");
 	tap_ok(test_kernel(), "the kernel does not drop what it has");

@@ -366,6 +366,13 @@ static bool test_refusals(void)
 	return true;
 }
 
+/* What a GIVE_UP must have to be taken. */
+static void fill_give_up(union wire_message *message)
+{
+	message->give_up.error = htole32(EEXIST);
+	wire_put_cause(message->give_up.cause, "the store cannot be made here");
+}
+
 static bool test_lengths(void)
 {
 	union wire_message message;
@@ -380,6 +387,8 @@ static bool test_lengths(void)
 				strcpy(message.hello.name, "a");
 				strcpy(message.hello.who, "b");
 			}
+			if (type == WIRE_GIVE_UP)
+				fill_give_up(&message);
 			CHECK(!wire_check(&message, length, WIRE_VERSION_MAX, 0) ==
 			      (length == wire_length(type)));
 			message.head.length = htole32(length);
@@ -488,13 +497,13 @@ static bool test_older(void)
 	wire_seal(&message, WIRE_HELLO, 2);
 	session_begin(&server, &server_setup, secret, NULL);
 	CHECK(session_receive(&server, &message, 192) == SESSION_SEND_CLOSE);
-	CHECK(strstr(server.why, "the other side speaks 2 to 2, this one 3 to 5"));
+	CHECK(strstr(server.why, "the other side speaks 2 to 2, this one 3 to 6"));
 	CHECK(le32toh(server.out.refuse.reason) == WIRE_REASON_VERSION);
 	begin(&client, &server, 0);
 	memset(&message, 0xff, sizeof(message));
 	wire_seal(&message, WIRE_REFUSE, 2);
 	CHECK(session_answer(&client, &message, 96) == SESSION_CLOSE);
-	CHECK(strstr(client.why, "the other side speaks 2 to 2, this one 3 to 5"));
+	CHECK(strstr(client.why, "the other side speaks 2 to 2, this one 3 to 6"));
 	CHECK(le32toh(client.refused.reason) == WIRE_REASON_VERSION);
 	return true;
 }
@@ -621,7 +630,7 @@ static bool test_move_types(void)
 		{ WIRE_CLOSE, true, true }, { WIRE_STORE, false, true }, { WIRE_READY, false, true },
 		{ WIRE_BLOCK, false, true }, { WIRE_WRITE, false, false }, { WIRE_FLUSH, false, false },
 		{ WIRE_WRITE_DURABLE, false, false }, { WIRE_DONE, false, false }, { WIRE_RECEIVED, false, false },
-		{ WIRE_HELLO, false, false },
+		{ WIRE_HELLO, false, false }, { WIRE_GIVE_UP, true, false },
 	};
 	struct session client, server, from, to;
 	union wire_message message;
@@ -640,6 +649,8 @@ static bool test_move_types(void)
 			message.block.length = htole32(72);
 		if (types[i].type == WIRE_HELLO)
 			message.hello = client.hello;
+		if (types[i].type == WIRE_GIVE_UP)
+			fill_give_up(&message);
 		from = client;
 		to = server;
 		session_say(&from, types[i].type, &message);
@@ -689,7 +700,7 @@ static bool test_move_messages(void)
 	enum wire_type type;
 	uint32_t i;
 
-	for (type = WIRE_STORE; type < WIRE_TYPES; type++) {
+	for (type = WIRE_STORE; type < WIRE_GIVE_UP; type++) {
 		wire_seal(&message, type, WIRE_VERSION_MOVE);
 		CHECK(!wire_check(&message, wire_length(type), WIRE_VERSION_MOVE, 0));
 		wire_seal(&message, type, WIRE_VERSION_MOVE - 1);
@@ -702,6 +713,53 @@ static bool test_move_messages(void)
 		message.bytes[zeroes[i].zero] = 1;
 		CHECK(wire_check(&message, wire_length(zeroes[i].type), WIRE_VERSION_MOVE, 0));
 	}
+	return true;
+}
+
+/* GIVE_UP with one change: is not taken. */
+#define GIVE_UP_REFUSED(change)							\
+	do {									\
+		union wire_message message = { 0 };				\
+		struct wire_give_up *give_up = &message.give_up;		\
+										\
+		fill_give_up(&message);						\
+		wire_seal(&message, WIRE_GIVE_UP, WIRE_VERSION_GIVE_UP);	\
+		CHECK(!wire_check(&message, sizeof(*give_up), WIRE_VERSION_GIVE_UP, 0));	\
+		change;								\
+		CHECK(wire_check(&message, sizeof(*give_up), WIRE_VERSION_GIVE_UP, 0));	\
+	} while (0)
+
+/* The error is one, and the text has an end and no byte that could do harm in a log or a terminal. */
+static bool test_give_up(void)
+{
+	static const char bytes[] = { 1, 7, '\n', '\r', 27, 31, 127, (char)128, (char)255 };
+	char cause[WIRE_CAUSE], text[WIRE_CAUSE * 2];
+	union wire_message old = { 0 };
+	uint32_t i;
+
+	CHECK(sizeof(struct wire_give_up) == 184 && offsetof(struct wire_give_up, cause) == 24);	/* protocol.rst */
+	GIVE_UP_REFUSED(give_up->error = 0);
+	GIVE_UP_REFUSED(give_up->error = htole32(WIRE_ERRNO + 1));
+	GIVE_UP_REFUSED(give_up->error = htole32(UINT32_MAX));
+	GIVE_UP_REFUSED(give_up->error = htole32(1u << 31));
+	GIVE_UP_REFUSED(give_up->zero = htole32(1));
+	GIVE_UP_REFUSED(memset(give_up->cause, 0, WIRE_CAUSE));
+	GIVE_UP_REFUSED(memset(give_up->cause, 'a', WIRE_CAUSE));
+	GIVE_UP_REFUSED(give_up->cause[WIRE_CAUSE - 1] = 'a');
+	GIVE_UP_REFUSED(give_up->cause[0] = 0);
+	for (i = 0; i < sizeof(bytes); i++)
+		GIVE_UP_REFUSED(give_up->cause[3] = bytes[i]);
+	fill_give_up(&old);
+	wire_seal(&old, WIRE_GIVE_UP, WIRE_VERSION_MOVE);
+	CHECK(wire_check(&old, sizeof(old.give_up), WIRE_VERSION_MOVE, 0));
+	/* Any text becomes one that is taken. */
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = 0;
+	memcpy(text, bytes, sizeof(bytes));
+	wire_put_cause(cause, text);
+	CHECK(strlen(cause) == WIRE_CAUSE - 1 && !strncmp(cause, "?????????x", 10));
+	wire_put_cause(cause, "");
+	CHECK(!strcmp(cause, "?"));
 	return true;
 }
 
@@ -912,6 +970,7 @@ int main(void)
 	tap_ok(test_move_secret(), "a proof and tags for a move are none for a backup, with the same secret");
 	tap_ok(test_move_types(), "each side of a move takes the messages that are meant for it");
 	tap_ok(test_move_messages(), "messages of a move are none of an older version");
+	tap_ok(test_give_up(), "a target's cause has an error, and a text that is printable and has an end");
 	tap_ok(test_tags(), "after the handshake a changed bit or place of a message is found");
 	tap_ok(test_other_connection(), "messages of another connection are refused");
 	tap_ok(test_export_secrets(), "each export has its own secret");

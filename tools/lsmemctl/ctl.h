@@ -35,7 +35,7 @@ struct ctl_command {
 };
 
 extern const struct ctl_command ctl_create, ctl_destroy, ctl_list, ctl_stat, ctl_sync, ctl_check,
-	ctl_format, ctl_top, ctl_clean, ctl_backups, ctl_tier, ctl_pages, ctl_scan, ctl_spread;
+	ctl_format, ctl_top, ctl_clean, ctl_backups, ctl_tier, ctl_pages, ctl_scan, ctl_spread, ctl_move;
 
 /* main.c */
 extern bool ctl_json;
@@ -79,6 +79,11 @@ int ctl_open_control(void);
 int ctl_open_store(const char *name, int flags);
 
 /* daemon.c */
+#define CTL_RUN		"/run/lsmem"	/* has the status files */
+
+struct json_object *ctl_daemon_read(const char *file);
+int ctl_daemon_signal(struct json_object *status, int number);
+struct json_object *ctl_daemon_file(const char *file, bool wait);
 struct json_object *ctl_daemon_status(const char *name, bool wait);
 
 /* clock.c */

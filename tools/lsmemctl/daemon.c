@@ -16,7 +16,6 @@
 
 #include "ctl.h"
 
-#define RUN		"/run/lsmem"
 #define ANSWER_SECONDS	5.0
 
 /*
@@ -73,8 +72,41 @@ static bool wait_for(int watch, const char *name)
 }
 
 /**
- * ctl_daemon_status() - read the status file of a store's daemon
- * @name: of the store's node
+ * ctl_daemon_read() - read a status file as it is
+ * @file: its name in CTL_RUN
+ *
+ * Return: the content; NULL: there is none, or it cannot be read.
+ */
+struct json_object *ctl_daemon_read(const char *file)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), CTL_RUN "/%s", file);
+	return access(path, R_OK) ? NULL : json_object_from_file(path);
+}
+
+/**
+ * ctl_daemon_signal() - send a daemon a signal
+ * @status: its status
+ * @number: of the signal
+ *
+ * Return: 0; -ESRCH: the daemon has ended; or another negative errno.
+ */
+int ctl_daemon_signal(struct json_object *status, int number)
+{
+	int daemon = open_daemon(status), err = 0;
+
+	if (daemon < 0)
+		return -ESRCH;
+	if (pidfd_send_signal(daemon, number, NULL, 0))
+		err = -errno;
+	close(daemon);
+	return err;
+}
+
+/**
+ * ctl_daemon_file() - read a status file
+ * @file: its name in CTL_RUN
  * @wait: true: ask the daemon for a new file and wait for it.  False: read the present file, and
  *	ask for a new file for the next call
  *
@@ -82,38 +114,44 @@ static bool wait_for(int watch, const char *name)
  * EPERM: not allowed to send it a signal; ETIMEDOUT: no answer within ANSWER_SECONDS; or an error
  * of reading the file.
  */
-struct json_object *ctl_daemon_status(const char *name, bool wait)
+struct json_object *ctl_daemon_file(const char *file, bool wait)
 {
-	char path[PATH_MAX], file[LSMEM_NAME_BYTES + 8];
-	struct json_object *status;
-	int watch = -1, daemon, err = 0;
+	struct json_object *status = ctl_daemon_read(file);
+	int watch = -1, err = 0;
 
-	snprintf(file, sizeof(file), "%s.json", name);
-	snprintf(path, sizeof(path), RUN "/%s", file);
-	status = access(path, R_OK) ? NULL : json_object_from_file(path);
 	if (!status)
 		return NULL;
-	daemon = open_daemon(status);
-	if (daemon < 0)
-		err = ESRCH;
-	if (!err && wait) {
+	if (wait) {
 		watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-		if (watch < 0 || inotify_add_watch(watch, RUN, IN_MOVED_TO) < 0)
+		if (watch < 0 || inotify_add_watch(watch, CTL_RUN, IN_MOVED_TO) < 0)
 			err = errno;
 	}
-	if (!err && pidfd_send_signal(daemon, SIGUSR1, NULL, 0))
-		err = errno;
+	if (!err)
+		err = -ctl_daemon_signal(status, SIGUSR1);
 	if (!err && wait && !wait_for(watch, file))
 		err = ETIMEDOUT;
 	if (watch >= 0)
 		close(watch);
-	if (daemon >= 0)
-		close(daemon);
 	if (err || wait) {
 		json_object_put(status);
-		status = err ? NULL : json_object_from_file(path);
+		status = err ? NULL : ctl_daemon_read(file);
 	}
 	if (err)
 		errno = err;
 	return status;
+}
+
+/**
+ * ctl_daemon_status() - read the status file of a store's daemon
+ * @name: of the store's node
+ * @wait: as for ctl_daemon_file()
+ *
+ * Return: as ctl_daemon_file().
+ */
+struct json_object *ctl_daemon_status(const char *name, bool wait)
+{
+	char file[LSMEM_NAME_BYTES + 8];
+
+	snprintf(file, sizeof(file), "%s.json", name);
+	return ctl_daemon_file(file, wait);
 }
