@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# lsmemcached: a client that knows what each answer has to be (cached.py), commands of operators (cached_operate.py), a
-# restart, and a kill; a store that is full,
+# lsmemcached: a client that knows what each answer has to be (cached.py), commands of operators (cached_operate.py), logs
+# (cached_watch.py), a restart, and a kill; a store that is full,
 # in both modes; what is refused.  Then those of memcached's own tests that apply (cached/tests), in a short run
 # (LSMEM_SCALE below 100) a few of them.
 set -u
@@ -68,8 +68,8 @@ server_end TERM
 ok 'a cache starts' server_start
 ok 'stats detail: what is counted, what has no room' operate prefixes 0 0
 server_end TERM
-ok 'a cache starts' server_start
-ok 'watch: lines of each log, and a watcher that does not read' operate watch 0 0
+ok 'a cache starts' server_start --debug-time --idle-timeout 100
+ok 'watch: lines of each log, watchers that end, and one that does not read' logs
 server_end TERM
 ok 'a cache without watch starts' server_start -W
 is 'watch' "$(client watch)" $'CLIENT_ERROR watch commands not allowed\r'
