@@ -117,6 +117,14 @@ addresses=$(talk 11312 'stats conns' | grep -c 'addr tcp:127\.0\.0\.1:[1-9][0-9]
 is 'stats conns has addresses of TCP' "$addresses" 3
 server_end TERM
 
+store_destroy
+store_create --size 128M
+ok 'calls of the C library fail, from the start to the end' timeout 400 env LSMEM_SEED="$seed" \
+	python3 "$top/tests/cached/nth.py" --preload "$top/tests/daemon/build/nth.so" --store "/dev/$store" \
+	--step $((1000 / scale)) "$cached" malloc calloc
+ok 'threads and timers of the C library fail' timeout 400 python3 "$top/tests/cached/nth.py" \
+	--preload "$top/tests/daemon/build/nth.so" --store "/dev/$store" "$cached" pthread_create timerfd_settime
+
 # A volatile store
 refuses()
 {
