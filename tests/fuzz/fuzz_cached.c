@@ -4,9 +4,8 @@
  * sends.  It is sent at once, and then in pieces to a server that begins anew: both times the answers must be the same.
  * With one of the highest bytes the server has users: who has given no password changes and reads nothing.
  *
- * The table is a list in memory, of TABLE_ITEMS items: what is over that has no room.
+ * The table is in memory (tests/cached/table.c), of TABLE_ITEMS items: what is over that has no room.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../cached/table.h"
 #include "cached/cached.h"
 #include "image.h"
 
@@ -24,22 +24,12 @@
 #define WITH_USERS	0xe0u		/* first bytes from this one on */
 #define USERS		"u:p\nname:a password\n"
 
-struct table_item {
-	char key[CACHED_KEY_MAX + 1];
-	size_t key_length;
-	char *value;
-	struct lsm_item item;
-};
-
 struct answers {
 	char *bytes;
 	size_t length;
 };
 
 struct cached cached = { .evicting = PTHREAD_MUTEX_INITIALIZER, .flushing = PTHREAD_MUTEX_INITIALIZER };
-
-static struct table_item table[TABLE_ITEMS];
-static uint64_t versions, runs;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 
@@ -49,150 +39,6 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 	(void)clock;
 	now->tv_sec = 1700000000;
 	now->tv_nsec = 0;
-	return 0;
-}
-
-static struct table_item *find(const void *key, size_t length)
-{
-	unsigned int i;
-
-	if (length > sizeof(table->key) || !length)
-		fuzz_fail("a key of %zu bytes", length);
-	for (i = 0; i < TABLE_ITEMS; i++) {
-		if (table[i].key_length == length && !memcmp(table[i].key, key, length))
-			return &table[i];
-	}
-	return NULL;
-}
-
-ssize_t lsm_table_get(struct lsm_table *unused, const void *key, size_t key_length, void *value, size_t room,
-		      struct lsm_item *item)
-{
-	struct table_item *found = find(key, key_length);
-	size_t length;
-
-	(void)unused;
-	if (!found)
-		return -ENOENT;
-	length = found->item.length < room ? found->item.length : room;
-	memcpy(value, found->value, length);
-	if (item)
-		*item = found->item;
-	return (ssize_t)length;
-}
-
-void lsm_table_get_many(struct lsm_table *unused, struct lsm_get *gets, size_t nr)
-{
-	for (; nr--; gets++)
-		gets->result = lsm_table_get(unused, gets->key, gets->key_length, gets->value, gets->room, &gets->item);
-}
-
-int lsm_table_put(struct lsm_table *unused, const void *key, size_t key_length, const void *value, size_t length,
-		  unsigned int flags, uint64_t *version)
-{
-	struct table_item *found = find(key, key_length);
-	unsigned int i;
-
-	(void)unused;
-	if (found && flags & LSM_NEW)
-		return -EEXIST;
-	if (!found && flags & (LSM_OLD | LSM_EXPECT))
-		return -ENOENT;
-	if (flags & LSM_EXPECT && found->item.version != *version) {
-		*version = found->item.version;
-		return -EILSEQ;
-	}
-	for (i = 0; !found && i < TABLE_ITEMS; i++) {
-		if (!table[i].key_length)
-			found = &table[i];
-	}
-	if (!found)
-		return -ENOSPC;
-	memcpy(found->key, key, key_length);
-	found->key_length = key_length;
-	free(found->value);
-	found->value = malloc(length);
-	if (!found->value)
-		abort();
-	memcpy(found->value, value, length);
-	found->item.version = ++versions;
-	found->item.handle = runs << 32 | versions;
-	found->item.length = (uint32_t)length;
-	if (version)
-		*version = versions;
-	return 0;
-}
-
-int lsm_table_put_many(struct lsm_table *unused, struct lsm_put *puts, size_t nr, unsigned int flags)
-{
-	for (; nr--; puts++)
-		puts->result = lsm_table_put(unused, puts->key, puts->key_length, puts->value, puts->length,
-					     puts->flags | flags, &puts->version);
-	return 0;
-}
-
-static void forget(struct table_item *item)
-{
-	free(item->value);
-	memset(item, 0, sizeof(*item));
-}
-
-int lsm_table_remove(struct lsm_table *unused, const void *key, size_t key_length, unsigned int flags,
-		     uint64_t *version)
-{
-	struct table_item *found = find(key, key_length);
-
-	(void)unused;
-	if (!found)
-		return -ENOENT;
-	if (flags & LSM_EXPECT && found->item.version != *version)
-		return -EILSEQ;
-	forget(found);
-	return 0;
-}
-
-int lsm_table_next(struct lsm_table *unused, uint64_t *cursor, void *key, size_t *key_length, void *value, size_t room,
-		   struct lsm_item *item)
-{
-	(void)unused;
-	while (*cursor < TABLE_ITEMS) {
-		struct table_item *found = &table[(*cursor)++];
-
-		if (!found->key_length)
-			continue;
-		memcpy(key, found->key, found->key_length < *key_length ? found->key_length : *key_length);
-		*key_length = found->key_length;
-		memcpy(value, found->value, found->item.length < room ? found->item.length : room);
-		*item = found->item;
-		return 1;
-	}
-	return 0;
-}
-
-ssize_t lsm_table_evict_each(struct lsm_table *unused, size_t bytes,
-			     void (*each)(void *context, const struct lsm_evicted *evicted), void *context,
-			     uint64_t *evicted)
-{
-	(void)each;
-	(void)context;
-	(void)unused;
-	(void)bytes;
-	*evicted = 0;
-	return 0;
-}
-
-int lsm_table_stat(struct lsm_table *unused, struct lsm_table_stat *stat)
-{
-	(void)unused;
-	(void)stat;
-	return 0;
-}
-
-int lsm_stat_sized(struct lsm *lsm, struct lsmem_stat *stat, size_t size)
-{
-	(void)lsm;
-	(void)stat;
-	(void)size;
 	return 0;
 }
 
@@ -236,14 +82,11 @@ static void take(struct cached_connection *connection, struct answers *answers)
 static void check_stranger(const struct cached_connection *connection)
 {
 	const struct cached_counters *counters = &connection->worker->counters;
-	unsigned int i;
 
 	if (counters->cmd_get | counters->cmd_set | counters->cmd_touch | counters->cmd_meta | counters->cmd_flush)
 		fuzz_fail("a command was carried out without a password");
-	for (i = 0; i < TABLE_ITEMS; i++) {
-		if (table[i].key_length)
-			fuzz_fail("an item was stored without a password");
-	}
+	if (table_items())
+		fuzz_fail("an item was stored without a password");
 }
 
 static void run(struct cached_connection *connection, struct answers *answers)
@@ -266,10 +109,8 @@ static void converse(const uint8_t *data, size_t size, uint8_t pieces, struct an
 	int sockets[2];
 	unsigned int i;
 
-	for (i = 0; i < TABLE_ITEMS; i++)
-		forget(&table[i]);
-	versions = FIRST_VERSION;
-	runs++;
+	if (!table_begin(TABLE_ITEMS, UINT64_MAX, FIRST_VERSION + 1))
+		abort();
 	memset(&cached.workers->counters, 0, sizeof(cached.workers->counters));
 	memset(&cached.upkeep, 0, sizeof(cached.upkeep));
 	cached.generation = cached.flush_at = 0;

@@ -104,3 +104,9 @@ operate()
 {
 	timeout 300 python3 "$here/cached_operate.py" "$scratch/socket" "$@"
 }
+
+# logs PART ..: of a server that was started with --debug-time --idle-timeout 100
+logs()
+{
+	timeout 300 python3 "$here/cached_watch.py" "$scratch/socket" "$@"
+}

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# lsmemcached: a client that knows what each answer has to be (cached.py), commands of operators (cached_operate.py), a
-# restart, and a kill; a store that is full,
+# lsmemcached: a client that knows what each answer has to be (cached.py), commands of operators (cached_operate.py), logs
+# (cached_watch.py), a restart, and a kill; a store that is full,
 # in both modes; what is refused.  Then those of memcached's own tests that apply (cached/tests), in a short run
 # (LSMEM_SCALE below 100) a few of them.
 set -u
@@ -68,8 +68,8 @@ server_end TERM
 ok 'a cache starts' server_start
 ok 'stats detail: what is counted, what has no room' operate prefixes 0 0
 server_end TERM
-ok 'a cache starts' server_start
-ok 'watch: lines of each log, and a watcher that does not read' operate watch 0 0
+ok 'a cache starts' server_start --debug-time --idle-timeout 100
+ok 'watch: lines of each log, watchers that end, and one that does not read' logs
 server_end TERM
 ok 'a cache without watch starts' server_start -W
 is 'watch' "$(client watch)" $'CLIENT_ERROR watch commands not allowed\r'
@@ -116,6 +116,14 @@ ok 'the server listens on TCP' listen_start 11312 --table 3
 addresses=$(talk 11312 'stats conns' | grep -c 'addr tcp:127\.0\.0\.1:[1-9][0-9]*$')
 is 'stats conns has addresses of TCP' "$addresses" 3
 server_end TERM
+
+store_destroy
+store_create --size 128M
+ok 'calls of the C library fail, from the start to the end' timeout 400 env LSMEM_SEED="$seed" \
+	python3 "$top/tests/cached/nth.py" --preload "$top/tests/daemon/build/nth.so" --store "/dev/$store" \
+	--step $((1000 / scale)) "$cached" malloc calloc
+ok 'threads and timers of the C library fail' timeout 400 python3 "$top/tests/cached/nth.py" \
+	--preload "$top/tests/daemon/build/nth.so" --store "/dev/$store" "$cached" pthread_create timerfd_settime
 
 # A volatile store
 refuses()

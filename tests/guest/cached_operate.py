@@ -3,13 +3,11 @@
 
 WHAT is dump: all items, while other clients set, add and remove some, and one does not read its dump. limits: the
 crawler, the limit of memory and what is refused; a cache whose store has 128 MiB. conns: stats conns, of a server that
-obeys debugtime; ITEMS connections, while others come and go. prefixes: stats detail. watch: lines of each log, and a
-watcher that does not read.
+obeys debugtime; ITEMS connections, while others come and go. prefixes: stats detail.
 """
 
 import base64
 import random
-import re
 import socket
 import sys
 import threading
@@ -357,82 +355,6 @@ def prefixes(path: str) -> None:
     check({f"{number}": f"get {len(others)} hit 0 set 0 del 0" for number in range(200)})
 
 
-def watcher(path: str, logs: bytes) -> BinaryIO:
-    """A connection that watches."""
-    connection = connect(path)
-    connection.sendall(b"watch %s\r\n" % logs)
-    replies = connection.makefile("rwb")
-    if (line := replies.readline()) != b"OK\r\n":
-        sys.exit(f"watch {logs!r}: {line!r}")
-    return replies
-
-
-def read_log(replies: BinaryIO, wanted: str, most: int = 1) -> None:
-    """One of the next lines has to be this, but for what changes from run to run."""
-    form = re.compile(r"ts=\d+\.\d{6} gid=\d+ " + wanted + r"\n")
-    lines = []
-    for _ in range(most):
-        lines.append(replies.readline().decode())
-        if form.fullmatch(lines[-1]):
-            return
-    sys.exit(f"{wanted!r}: is not in {lines!r}")
-
-
-def watch(path: str) -> None:
-    model = Model(path, "watch", random.Random(0))
-    fetchers, mutations = watcher(path, b""), watcher(path, b"mutations sysevents")
-    deletions, events = watcher(path, b"deletions"), watcher(path, b"connevents")
-    evictions = watcher(path, b"evictions")
-    model.add(b"watch x\r\nget a#\r\nset a# 0 100 3\r\nabc\r\nget a#\r\nmg a#\r\nadd a# 0 0 1\r\nx\r\ndelete a#\r\n",
-              b"ERROR\r\nEND\r\nSTORED\r\nVALUE a# 0 3\r\nabc\r\nEND\r\nHD\r\nNOT_STORED\r\nDELETED\r\n")
-    model.add(b"set large 0 0 5000\r\n%s\r\nget large\r\nset gone 0 -1 1\r\nx\r\nget gone\r\n" % bytes(5000),
-              b"STORED\r\nVALUE large 0 5000\r\n%s\r\nEND\r\nSTORED\r\nEND\r\n" % bytes(5000))
-    model.add(b"set a 0 0 2000000\r\n" + bytes(2_000_002), b"SERVER_ERROR object too large for cache\r\n")
-    model.run()
-    for key, status, size in (("a%23", "not_found", 0), ("a%23", "found", 3), ("a%23", "found", 3),
-                              ("large", "found", 5000), ("gone", "expired", 0)):
-        read_log(fetchers, rf"type=item_get key={key} status={status} clsid=[01] cfd=\d+ size={size}")
-    for key, status, verb, ttl, size in (
-            ("a%23", "stored", "set", "(100|99)", 3), ("a%23", "not_stored", "add", "0", 1),
-            ("large", "stored", "set", "0", 5000), ("gone", "stored", "set", "0", 1),
-            ("a", "too_large", "set", "0", 2000000)):
-        read_log(mutations, rf"type=item_store key={key} status={status} cmd={verb} ttl={ttl} clsid=1 cfd=\d+ size={size}")
-    read_log(deletions, r"type=deleted key=a%23 cmd=delete clsid=1 cfd=\d+ size=3")
-    for request, reason in ((b"quit\r\n", "normal"), (b"", "normal"), (b"GET / HTTP/1.1\r\n", "error")):
-        connection = connect(path)
-        connection.sendall(request + b"version\r\n")
-        if not request:
-            connection.recv(1000)
-        read_log(events, r"type=conn_new rip=unix rport=0 transport=local cfd=\d+", 20)
-        connection.close()
-        read_log(events, rf"type=conn_close rip=unix rport=0 transport=local reason={reason} cfd=\d+", 20)
-    # One does not read: no other client waits, and it is told how many lines are missing
-    key = b"k" * 240
-    for _ in range(40):
-        model.add(b"get %s\r\n" % key * 1000, b"END\r\n" * 1000)
-        model.run()
-    wait_until(lambda: int(stat_of(model, b"log_watcher_skipped")) > 0, "nothing was skipped")
-    skipped = 0
-    while not skipped:
-        model.add(b"get %s\r\n" % key, b"END\r\n")
-        model.run()
-        for _ in range(100):
-            if (line := fetchers.readline()).startswith(b"skipped="):
-                skipped = int(line.removeprefix(b"skipped="))
-                break
-    read_log(fetchers, r"type=item_get key=k+ status=not_found clsid=0 cfd=\d+ size=0")
-    # A store that is full
-    value = bytes(BIG)
-    for number in range(200):
-        model.add(b"set big%d 0 0 %d\r\n%s\r\n" % (number, BIG, value), b"STORED\r\n")
-        model.run()
-    read_log(evictions, rf"type=eviction key=big\d+ fetch=no ttl=-1 la=\d+ clsid=1 size={BIG}", 20)
-    kept = [fetchers, mutations, deletions, events, evictions]
-    kept += [watcher(path, b"mutations") for _ in range(20 - len(kept))]
-    model.add(b"watch\r\n", b"WATCHER_TOO_MANY log watcher limit reached\r\n")
-    model.run()
-
-
 def main() -> None:
     path, what, items, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     if what == "dump":
@@ -441,10 +363,9 @@ def main() -> None:
         conns(path, items)
     elif what == "prefixes":
         prefixes(path)
-    elif what == "watch":
-        watch(path)
     else:
         limits(path)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,7 @@
 #include "stripe/row.h"
 #include "stripe/row_read.h"
 #include "stripe/rule.h"
+#include "../common/nth.h"
 #include "../common/random.h"
 #include "../common/tap.h"
 
@@ -1048,6 +1049,42 @@ static void test_rule(uint32_t rule, uint64_t lives)
 		tap_note("%s", why);
 }
 
+/* Each allocation fails in turn, until none has: there is a writer, or none and nothing is left, which ASan sees. */
+static bool test_memory(void)
+{
+	static const char *const functions[] = { "malloc", "calloc", "aligned_alloc" };
+	struct world *w = world_new(3, 2, 3 * 26, 1);
+	struct row_finish finish = {
+		.code = w->code, .g = &w->g, .id = w->id, .length = w->g.row_bytes, .back = w->back, .block = log_block, .arg = w,
+	};
+	unsigned int i, nth, failures = 0;
+	bool hit;
+
+	for (i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
+		for (nth = 1, hit = true; hit; nth++) {
+			struct row_writer *writer;
+			bool begun;
+
+			nth_set(functions[i], nth);
+			writer = world_writer(w, w->all, 0, 0, SHARD_NO_RECORD);
+			hit = nth_hit();
+			CHECK(!writer == hit);
+			nth_set(functions[i], nth);
+			begun = row_finish_begin(&finish);
+			CHECK(begun != nth_hit());
+			hit |= nth_hit();
+			nth_set(NULL, 0);
+			if (begun)
+				row_finish_end(&finish);
+			row_free(writer);
+			failures += hit;
+		}
+	}
+	world_free(w);
+	CHECK(failures == 1 + 1 + ROW_BATCHES);
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t lives = 200, first = 1, without = 0, seed, tries = 0;
@@ -1065,6 +1102,7 @@ int main(int argc, char **argv)
 	tap_ok(test_geometry(), "all codes have a geometry");
 	tap_ok(test_blocks(), "a batch is as many blocks as stripes.rst says");
 	tap_ok(test_checks(), "records and tables of other shards");
+	tap_ok(test_memory(), "a writer, and the end of a segment, for which there is no memory");
 	tap_ok(test_tail(), "a recovery of a full row with a bad shard crashes");
 	tries = test_all(2, 1, 11);
 	tap_ok(tries, "2+1: power cuts in all batches, all writes, all sets lost: %llu recoveries", (unsigned long long)tries);

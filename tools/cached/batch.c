@@ -193,7 +193,7 @@ static void got(struct cached_worker *worker, struct entry *entry, struct lsm_ge
 	/* It is large, or has to be removed, or may have changed */
 	if (get->result >= 0 && (get->item.length > SLOT_BYTES || !found || worker->batch->changed))
 		found = item_read(worker, get->key, get->key_length, &view);
-	else if (is_watched(WATCH_FETCHERS))
+	else if (is_watched(WATCH_FETCHERS) && !worker->failed)
 		watch_fetched(connection, get->key, get->key_length, found ? "found" : "not_found",
 			      found ? view.length : 0);
 	if (worker->failed)

@@ -669,6 +669,12 @@ static inline bool is_watched(unsigned int what)
 	return __builtin_expect((__atomic_load_n(&cached.watching, __ATOMIC_RELAXED) & what) != 0, false);
 }
 
+/* Whether a batch takes a change: not if a watcher has to be told what was there before it */
+static inline bool batch_takes(const struct cached_change *change)
+{
+	return change->mode == ITEM_SET && change->length <= BATCH_VALUE && !is_watched(WATCH_FETCHERS);
+}
+
 /* operate.c */
 void operate_dump(struct cached_connection *connection);
 const char *operate_crawler(struct cached_connection *connection, const struct cached_token *tokens, unsigned int nr);

@@ -148,25 +148,40 @@ bool item_is_absent(struct cached_worker *worker, ssize_t got)
 	return true;
 }
 
+/* What a watcher of fetches is told; of a read that failed nothing. */
+static void tell_read(const struct cached_worker *worker, const char *key, size_t key_length, const char *status,
+		      size_t length)
+{
+	if (is_watched(WATCH_FETCHERS) && !worker->failed)
+		watch_fetched(worker->serving, key, key_length, status, length);
+}
+
+static const char *status_of(const struct cached_header *header)
+{
+	if (has_expired(header))
+		return "expired";
+	return of_this_generation(header) ? "found" : "flushed";
+}
+
 /* Reads the header alone.  What has none is removed.  Return: false: there is no such item. */
 static bool peek(struct cached_worker *worker, const char *key, size_t key_length, struct cached_header *header,
 		 struct lsm_item *item)
 {
 	ssize_t got = lsm_table_get(cached.table, key, key_length, header, sizeof(*header), item);
+	bool live;
 
-	if (item_is_absent(worker, got))
+	if (item_is_absent(worker, got)) {
+		tell_read(worker, key, key_length, "not_found", 0);
 		return false;
-	if (got == sizeof(*header) && item_is_live(header))
-		return true;
+	}
+	if (got == sizeof(*header)) {
+		live = item_is_live(header);
+		tell_read(worker, key, key_length, status_of(header), live ? item->length - sizeof(*header) : 0);
+		if (live)
+			return true;
+	}
 	item_retire(&worker->counters, key, key_length, item);
 	return false;
-}
-
-static void tell_read(const struct cached_worker *worker, const char *key, size_t key_length, const char *status,
-		      size_t length)
-{
-	if (is_watched(WATCH_FETCHERS))
-		watch_fetched(worker->serving, key, key_length, status, length);
 }
 
 /**
@@ -197,13 +212,11 @@ bool item_read(struct cached_worker *worker, const char *key, size_t key_length,
 		tell_read(worker, key, key_length, "found", view->length);
 		return true;
 	}
-	if (has_expired(&view->header)) {
-		tell_read(worker, key, key_length, "expired", 0);
+	tell_read(worker, key, key_length, status_of(&view->header), 0);
+	if (has_expired(&view->header))
 		worker->counters.get_expired++;
-	} else {
-		tell_read(worker, key, key_length, "flushed", 0);
+	else
 		worker->counters.get_flushed++;
-	}
 	item_retire(&worker->counters, key, key_length, &view->item);
 	return false;
 }
@@ -421,9 +434,14 @@ static enum cached_result store_joined(struct cached_worker *worker, struct cach
 enum cached_result item_store(struct cached_worker *worker, struct cached_change *change)
 {
 	enum cached_result result = ITEM_FAILED;
+	struct cached_header header;
+	struct lsm_item item;
 
 	switch (change->mode) {
 	case ITEM_SET:
+		/* As memcached, which looks for what it replaces, and tells */
+		if (is_watched(WATCH_FETCHERS))
+			peek(worker, change->key, change->key_length, &header, &item);
 		result = put_change(worker, change, change->expires, 0, 0, &change->cas);
 		break;
 	case ITEM_ADD:

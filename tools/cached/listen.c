@@ -17,6 +17,7 @@
 #include "cached.h"
 
 #define SOCKETS		16
+#define RETRY_US	100000	/* after the system had no room for a connection */
 #define TOO_MANY	"ERROR Too many open connections\r\n"
 
 static int sockets[SOCKETS];
@@ -64,17 +65,26 @@ static int open_unix(const char *path)
 	if (ret || listen(fd, (int)cached.options.backlog)) {
 		fprintf(stderr, "lsmemcached: %s: cannot listen: %s\n", path, strerror(errno));
 		close(fd);
+		if (!ret)
+			unlink(path);
 		return -1;
 	}
-	return keep_socket(fd, path);
+	ret = keep_socket(fd, path);
+	if (ret)
+		unlink(path);
+	return ret;
 }
 
 static int open_address(const struct addrinfo *info, const char *where)
 {
 	int one = 1, fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	if (fd < 0)
-		return errno == EAFNOSUPPORT ? 1 : -1;
+	if (fd < 0 && errno == EAFNOSUPPORT)
+		return 1;
+	if (fd < 0) {
+		fprintf(stderr, "lsmemcached: %s: cannot open a socket: %s\n", where, strerror(errno));
+		return -1;
+	}
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -107,7 +117,11 @@ static int open_host(const char *host)
 	for (info = infos, ret = 0; info && ret >= 0; info = info->ai_next)
 		ret = open_address(info, where);
 	freeaddrinfo(infos);
-	return ret < 0 || nr_sockets == before ? -1 : 0;
+	if (ret >= 0 && nr_sockets == before) {
+		fprintf(stderr, "lsmemcached: -l %s: none of its addresses is of a family that this system has\n", where);
+		ret = -1;
+	}
+	return ret < 0 ? -1 : 0;
 }
 
 /**
@@ -125,8 +139,10 @@ int listen_open(void)
 	if (!cached.options.listen)
 		return open_host(NULL);
 	hosts = strdup(cached.options.listen);
-	if (!hosts)
+	if (!hosts) {
+		fprintf(stderr, "lsmemcached: -l %s: no memory\n", cached.options.listen);
 		return -1;
+	}
 	for (host = strtok_r(hosts, ",", &state); host && !ret; host = strtok_r(NULL, ",", &state))
 		ret = open_host(host);
 	free(hosts);
@@ -138,12 +154,12 @@ int listen_open(void)
  */
 void listen_close(void)
 {
+	if (nr_sockets && cached.options.path)
+		unlink(cached.options.path);
 	while (nr_sockets) {
 		conns_remove(sockets[--nr_sockets]);
 		close(sockets[nr_sockets]);
 	}
-	if (cached.options.path)
-		unlink(cached.options.path);
 }
 
 static void take(int fd)
@@ -170,23 +186,23 @@ static void accept_all(int socket)
 
 	while ((fd = accept4(socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
 		take(fd);
-	if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-		perror("lsmemcached: accept");
+	if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)
+		return;
+	perror("lsmemcached: accept");
+	/* The connection waits in the backlog, and the poll tells of it at once again */
+	usleep(RETRY_US);
 }
 
-/**
- * listen_serve - accept connections until a signal says stop
- *
- * SIGINT, SIGTERM, SIGUSR1 and SIGHUP are blocked in all threads.  After SIGHUP the file of users and the certificates
- * are read again.
- *
- * Return: 0; -errno.
- */
-int listen_serve(void)
+static bool poll_for(int poll, int fd)
 {
-	struct epoll_event event = { .events = EPOLLIN };
-	int poll = epoll_create1(EPOLL_CLOEXEC), signals;
-	struct signalfd_siginfo signal;
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+
+	return !epoll_ctl(poll, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* Opens what tells of connections and of signals.  Return: false: errno says why not. */
+static bool open_events(int *poll, int *signals)
+{
 	unsigned int i;
 	sigset_t set;
 
@@ -195,17 +211,20 @@ int listen_serve(void)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGHUP);
-	signals = signalfd(-1, &set, SFD_CLOEXEC);
-	if (poll < 0 || signals < 0)
-		return -errno;
-	event.data.fd = signals;
-	if (epoll_ctl(poll, EPOLL_CTL_ADD, signals, &event))
-		return -errno;
-	for (i = 0; i < nr_sockets; i++) {
-		event.data.fd = sockets[i];
-		if (epoll_ctl(poll, EPOLL_CTL_ADD, sockets[i], &event))
-			return -errno;
-	}
+	*poll = epoll_create1(EPOLL_CLOEXEC);
+	*signals = *poll < 0 ? -1 : signalfd(-1, &set, SFD_CLOEXEC);
+	if (*signals < 0 || !poll_for(*poll, *signals))
+		return false;
+	for (i = 0; i < nr_sockets && poll_for(*poll, sockets[i]); i++)
+		;
+	return i == nr_sockets;
+}
+
+static void serve(int poll, int signals)
+{
+	struct signalfd_siginfo signal;
+	struct epoll_event event;
+
 	for (;;) {
 		if (epoll_wait(poll, &event, 1, -1) != 1)
 			continue;
@@ -219,7 +238,29 @@ int listen_serve(void)
 		auth_load();
 		tls_load();
 	}
-	close(signals);
-	close(poll);
-	return 0;
+}
+
+/**
+ * listen_serve - accept connections until a signal says stop
+ *
+ * SIGINT, SIGTERM, SIGUSR1 and SIGHUP are blocked in all threads.  After SIGHUP the file of users and the certificates
+ * are read again.
+ *
+ * Return: 0; -1: an error was printed.
+ */
+int listen_serve(void)
+{
+	int poll, signals, ret = 0;
+
+	if (open_events(&poll, &signals)) {
+		serve(poll, signals);
+	} else {
+		perror("lsmemcached: cannot wait for connections");
+		ret = -1;
+	}
+	if (signals >= 0)
+		close(signals);
+	if (poll >= 0)
+		close(poll);
+	return ret;
 }

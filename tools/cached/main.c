@@ -17,6 +17,9 @@ struct cached cached = {
 	.flushing = PTHREAD_MUTEX_INITIALIZER,
 };
 
+static bool pidfile_written, upkeep_started;
+static unsigned int workers_started;
+
 static const char *store_name(void)
 {
 	return cached.options.store ? cached.options.store : LSM_DEFAULT_STORE;
@@ -66,8 +69,10 @@ static int raise_limit(void)
 	rlim_t others = OTHER_DESCRIPTORS + 2 * cached.options.threads, wanted = cached.options.connections + others;
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit))
+	if (getrlimit(RLIMIT_NOFILE, &limit)) {
+		perror("lsmemcached: getrlimit");
 		return -1;
+	}
 	if (limit.rlim_cur >= wanted)
 		return 0;
 	limit.rlim_cur = wanted;
@@ -109,6 +114,7 @@ static int write_pidfile(void)
 	if (!cached.options.pidfile)
 		return 0;
 	file = fopen(cached.options.pidfile, "w");
+	pidfile_written = file;
 	if (!file || fprintf(file, "%d\n", (int)getpid()) < 0 || fclose(file)) {
 		fprintf(stderr, "lsmemcached: -P %s: %s\n", cached.options.pidfile, strerror(errno));
 		return -1;
@@ -118,32 +124,42 @@ static int write_pidfile(void)
 
 static int start(void)
 {
-	unsigned int i;
 	int ret;
 
 	cached.workers = calloc(cached.options.threads, sizeof(*cached.workers));
-	if (!cached.workers)
-		return -ENOMEM;
-	for (i = 0; i < cached.options.threads; i++) {
-		ret = worker_start(&cached.workers[i]);
-		if (ret)
-			return ret;
+	if (!cached.workers) {
+		fprintf(stderr, "lsmemcached: -t %u: no memory\n", cached.options.threads);
+		return -1;
 	}
-	return upkeep_start();
+	for (; workers_started < cached.options.threads; workers_started++) {
+		ret = worker_start(&cached.workers[workers_started]);
+		if (ret) {
+			fprintf(stderr, "lsmemcached: cannot start thread %u of %u: %s\n", workers_started + 1,
+				cached.options.threads, strerror(-ret));
+			return -1;
+		}
+	}
+	ret = upkeep_start();
+	if (ret) {
+		fprintf(stderr, "lsmemcached: cannot start the thread that removes items: %s\n", strerror(-ret));
+		return -1;
+	}
+	upkeep_started = true;
+	return 0;
 }
 
+/* What was started, which may be a part */
 static void stop(void)
 {
-	unsigned int i;
-
 	__atomic_store_n(&cached.stop, true, __ATOMIC_RELEASE);
-	for (i = 0; i < cached.options.threads; i++)
-		worker_stop(&cached.workers[i]);
-	upkeep_stop();
+	while (workers_started)
+		worker_stop(&cached.workers[--workers_started]);
+	if (upkeep_started)
+		upkeep_stop();
 	free(cached.workers);
 	lsm_table_close(cached.table);
 	lsm_close(cached.lsm);
-	if (cached.options.pidfile)
+	if (pidfile_written)
 		unlink(cached.options.pidfile);
 }
 
@@ -156,16 +172,14 @@ int main(int argc, char **argv)
 	block_signals();
 	cached.started = item_now();
 	cached.detail = cached.options.detail;
-	if (auth_load() || tls_load() || raise_limit() || store_open() || listen_open() || write_pidfile())
+	if (auth_load() || tls_load() || raise_limit())
 		return EXIT_FAILURE;
-	ret = start();
-	if (ret) {
-		fprintf(stderr, "lsmemcached: cannot start: %s\n", strerror(-ret));
-		return EXIT_FAILURE;
-	}
-	if (cached.options.verbose)
+	/* Each prints what is wrong */
+	ret = store_open() || listen_open() || write_pidfile() || start();
+	if (!ret && cached.options.verbose)
 		fprintf(stderr, "lsmemcached: serving table %u of %s\n", cached.options.table, store_name());
-	ret = listen_serve();
+	if (!ret)
+		ret = listen_serve();
 	listen_close();
 	stop();
 	return ret ? EXIT_FAILURE : EXIT_SUCCESS;

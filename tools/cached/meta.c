@@ -378,6 +378,8 @@ static enum text_result meta_set(struct cached_connection *connection, struct ca
 		batch_settle(connection);
 		error = text_stored(ITEM_TOO_LARGE);
 		worker->counters.store_too_large++;
+		if (is_watched(WATCH_MUTATIONS))
+			watch_stored(connection, &change, ITEM_TOO_LARGE);
 		detail_count(worker, change.key, change.key_length, PREFIX_SET);
 		item_remove(worker, change.key, change.key_length);
 	}
@@ -394,7 +396,7 @@ static enum text_result meta_set(struct cached_connection *connection, struct ca
 		batch_say(connection, "CLIENT_ERROR bad data chunk");
 		return TEXT_DONE;
 	}
-	if (change.mode == ITEM_SET && change.length <= BATCH_VALUE) {
+	if (batch_takes(&change)) {
 		batch_set(connection, BATCH_META_SET, &change, meta);
 		return TEXT_DONE;
 	}

@@ -11,7 +11,7 @@
 #include "cached.h"
 
 #define DUMP_ITEMS	256u		/* looked at in a pass */
-#define DUMP_BYTES	(1u << 20)	/* of their values: the library reads these, too */
+#define DUMP_BYTES	(1u << 20)	/* of their values: the library reads those that are on backups */
 #define CLASS_MAX	63u		/* memcached's last class */
 #define MIB_LEAST	8u		/* of cache_memlimit, as with memcached */
 #define MIB_MOST	1000000000u

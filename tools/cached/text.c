@@ -161,7 +161,7 @@ static enum text_result store(struct command *command, enum cached_mode mode)
 		return answer(command, "CLIENT_ERROR bad data chunk");
 	}
 	change.expires = item_expires(expires);
-	if (mode == ITEM_SET && change.length <= BATCH_VALUE) {
+	if (batch_takes(&change)) {
 		batch_set(connection, command->quiet ? BATCH_SET_QUIET : BATCH_SET, &change, NULL);
 		return TEXT_DONE;
 	}

@@ -116,11 +116,11 @@ static void adopt(struct cached_worker *worker)
 		set_since(connection);
 		TAILQ_INSERT_TAIL(&worker->greeting, connection, place);
 		renew(connection);
+		if (is_watched(WATCH_CONNEVENTS))
+			watch_connection(connection, NULL);
 		if (!conns_add(connection->fd, connection) ||
 		    epoll_ctl(worker->poll, EPOLL_CTL_ADD, connection->fd, &event))
 			end(connection);
-		else if (is_watched(WATCH_CONNEVENTS))
-			watch_connection(connection, NULL);
 	}
 }
 
@@ -280,33 +280,62 @@ static void *serve(void *argument)
 	return NULL;
 }
 
+static void release(struct cached_worker *worker)
+{
+	free(worker->batch);
+	free(worker->large);
+	free(worker->prefix_counts);
+	if (worker->poll >= 0)
+		close(worker->poll);
+	if (worker->wake >= 0)
+		close(worker->wake);
+	if (worker->timer >= 0)
+		close(worker->timer);
+}
+
+/* Return: 0; -errno. */
+static int open_events(struct cached_worker *worker)
+{
+	struct epoll_event wakes = { .events = EPOLLIN, .data.ptr = &worker->wake };
+	struct epoll_event times = { .events = EPOLLIN, .data.ptr = &worker->timer };
+
+	worker->wake = worker->timer = -1;
+	worker->poll = epoll_create1(EPOLL_CLOEXEC);
+	if (worker->poll < 0)
+		return -errno;
+	worker->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (worker->wake < 0 || epoll_ctl(worker->poll, EPOLL_CTL_ADD, worker->wake, &wakes))
+		return -errno;
+	worker->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (worker->timer < 0 || epoll_ctl(worker->poll, EPOLL_CTL_ADD, worker->timer, &times))
+		return -errno;
+	return 0;
+}
+
 /**
  * worker_start - start a thread
  * @worker: zeroed; out
  *
- * Return: 0; -ENOMEM, and others.
+ * Return: 0; -ENOMEM, and others: nothing is left of it.
  */
 int worker_start(struct cached_worker *worker)
 {
-	struct epoll_event wakes = { .events = EPOLLIN, .data.ptr = &worker->wake };
-	struct epoll_event times = { .events = EPOLLIN, .data.ptr = &worker->timer };
+	int ret;
 
 	TAILQ_INIT(&worker->greeting);
 	TAILQ_INIT(&worker->served);
 	pthread_mutex_init(&worker->lock, NULL);
 	pthread_mutex_init(&worker->prefix_lock, NULL);
-	worker->poll = epoll_create1(EPOLL_CLOEXEC);
-	worker->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	worker->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (worker->poll < 0 || worker->wake < 0 || worker->timer < 0 ||
-	    epoll_ctl(worker->poll, EPOLL_CTL_ADD, worker->wake, &wakes) ||
-	    epoll_ctl(worker->poll, EPOLL_CTL_ADD, worker->timer, &times))
-		return -errno;
+	ret = open_events(worker);
 	worker->batch = batch_new();
 	worker->large = malloc(CACHED_OBJECT_MAX + CACHED_OBJECT_MAX);
-	if (!worker->batch || !worker->large)
-		return -ENOMEM;
-	return -pthread_create(&worker->thread, NULL, serve, worker);
+	if (!ret && (!worker->batch || !worker->large))
+		ret = -ENOMEM;
+	if (!ret)
+		ret = -pthread_create(&worker->thread, NULL, serve, worker);
+	if (ret)
+		release(worker);
+	return ret;
 }
 
 /**
@@ -366,10 +395,5 @@ void worker_stop(struct cached_worker *worker)
 		end(TAILQ_FIRST(&worker->greeting));
 	while (!TAILQ_EMPTY(&worker->served))
 		end(TAILQ_FIRST(&worker->served));
-	free(worker->batch);
-	free(worker->large);
-	free(worker->prefix_counts);
-	close(worker->poll);
-	close(worker->wake);
-	close(worker->timer);
+	release(worker);
 }

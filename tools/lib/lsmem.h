@@ -1073,7 +1073,8 @@ int lsm_table_group(struct lsm *lsm, struct lsm_item_op *items, size_t nr, struc
  * @room: at @value
  * @item: out; may be NULL
  *
- * An item that is there from the first call to the last is seen exactly once.  Return: 1; 0: there are no more; as
+ * An item that is there from the first call to the last is seen exactly once.  Of an item in memory no more of the value
+ * is read than there is room for; one that is on backups is fetched whole.  Return: 1; 0: there are no more; as
  * lsm_next().
  */
 int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t *key_length, void *value,

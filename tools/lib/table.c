@@ -871,7 +871,8 @@ void lsm_table_close(struct lsm_table *table)
 /* ---- Enumerate ------------------------------------------------------------------- */
 
 /*
- * Reads key and value of an object.  @bytes: room for the largest.  Return: 1; 0: it is gone, or no item of the table; or a
+ * Reads all of an object, for its key and its value: what is on backups only comes as a whole, and so does what keeps
+ * changing.  @bytes: room for the largest.  Return: 1; 0: it is gone, or no item of the table; or a
  * negative errno.
  */
 static int read_whole(struct lsm_table *table, uint64_t handle, uint8_t *bytes, void *key, size_t *key_length,
@@ -900,21 +901,89 @@ static int read_whole(struct lsm_table *table, uint64_t handle, uint8_t *bytes, 
 	return 1;
 }
 
+/* Copies key and value of an object in memory, as far as there is room.  Return: as read_whole(); -EAGAIN: it changes. */
+static int copy_parts(struct lsm_table *table, uint64_t handle, const struct lsm_place *place, void *key,
+		      size_t *key_length, void *value, size_t room, struct lsm_item *item)
+{
+	uint32_t length = place->object.length, bytes = 0;
+	struct lsm *lsm = table->lsm;
+	struct lsmem_item_end end;
+	size_t found = 0;
+	bool whole;
+
+	whole = lsm_place_copy(lsm, place, &end, sizeof(end), length - (uint32_t)sizeof(end));
+	if (whole)
+		found = __le16_to_cpu(end.key_length);
+	if (found && lsm_tail_bytes(found) <= length) {
+		bytes = length - (uint32_t)lsm_tail_bytes(found);
+		whole = lsm_place_copy(lsm, place, key, (uint32_t)(found < *key_length ? found : *key_length), bytes) &&
+			lsm_place_copy(lsm, place, value, bytes < room ? bytes : (uint32_t)room, 0);
+	} else {
+		found = 0;
+	}
+	if (!lsm_place_unchanged(lsm, handle, place) || !whole)
+		return -EAGAIN;
+	if (!found)
+		return 0;
+	*key_length = found;
+	if (item)
+		*item = (struct lsm_item){ .handle = handle, .version = place->object.version, .length = bytes };
+	return 1;
+}
+
+/* As read_whole(), from memory: what is not wanted is not read.  Return: -EAGAIN: it is not there, or keeps changing. */
+static int read_parts(struct lsm_table *table, uint64_t handle, void *key, size_t *key_length, void *value, size_t room,
+		      struct lsm_item *item)
+{
+	uint64_t index = lsmem_handle_index(handle), now;
+	int tries, ret = -EAGAIN;
+	struct lsm_place place;
+
+	for (tries = 0; ret == -EAGAIN && index < table->lsm->nr_handles && tries < TRIES; tries++) {
+		switch (lsm_identify(table->lsm, index, &now, &place)) {
+		case LSM_FOUND:
+			break;
+		case LSM_CHANGING:
+			lsm_relax();
+			continue;
+		default:
+			return -EAGAIN;
+		}
+		if (now != handle || place.object.table != table->id || place.object.length < sizeof(struct lsmem_item_end))
+			return 0;
+		ret = copy_parts(table, handle, &place, key, key_length, value, room, item);
+	}
+	return ret;
+}
+
+/* Reads key and value of an object.  Return: as read_whole(). */
+static int read_object(struct lsm_table *table, uint64_t handle, void *key, size_t *key_length, void *value, size_t room,
+		       struct lsm_item *item)
+{
+	int ret = lsm_windows_here(table->lsm) ? read_parts(table, handle, key, key_length, value, room, item) : -EAGAIN;
+	uint8_t *bytes;
+
+	if (ret != -EAGAIN)
+		return ret;
+	bytes = malloc(LSMEM_OBJECT_MAX);
+	if (!bytes)
+		return -ENOMEM;
+	ret = read_whole(table, handle, bytes, key, key_length, value, room, item);
+	free(bytes);
+	return ret;
+}
+
 int lsm_table_next(struct lsm_table *table, uint64_t *cursor, void *key, size_t *key_length, void *value,
 		   size_t room, struct lsm_item *item)
 {
-	uint8_t *bytes = malloc(LSMEM_OBJECT_MAX);
 	struct lsm_listed listed;
 	int ret;
 
-	if (!bytes)
-		return -ENOMEM;
 	while ((ret = (int)lsm_next(table->lsm, (int)table->id, cursor, &listed, 1)) > 0) {
-		ret = read_whole(table, listed.handle, bytes, key, key_length, value, room, item);
+		ret = read_object(table, listed.handle, key, key_length, value, room, item);
 		if (ret)
 			break;
 	}
-	free(bytes);
 	return ret;
 }
 
@@ -926,19 +995,11 @@ int lsm_table_watch(struct lsm_table *table, uint32_t entries, uint64_t cursor, 
 int lsm_table_note(struct lsm_table *table, const struct lsmem_note *note, void *key, size_t *key_length,
 		   void *value, size_t room, struct lsm_item *item)
 {
-	uint8_t *bytes;
-	int ret;
-
 	if (note->kind == LSMEM_NOTE_LOST)
 		return -EINVAL;
 	if (note->kind == LSMEM_NOTE_FREED)
 		return 0;
-	bytes = malloc(LSMEM_OBJECT_MAX);
-	if (!bytes)
-		return -ENOMEM;
-	ret = read_whole(table, note->handle, bytes, key, key_length, value, room, item);
-	free(bytes);
-	return ret;
+	return read_object(table, note->handle, key, key_length, value, room, item);
 }
 
 int lsm_table_stat(struct lsm_table *table, struct lsm_table_stat *stat)
