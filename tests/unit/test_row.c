@@ -1080,7 +1080,7 @@ int main(int argc, char **argv)
 	       (unsigned long long)seed);
 	if (seed != first + lives)
 		tap_note("%s", why);
-	/* What core does with frames is in test_coded. */
+	/* What core does with frames, and readers, are in test_coded and test_fetch. */
 	for (i = 0; without && i < STRIPE_RULE_ADD_SIDES; i++)
 		test_rule(i, without);
 	return tap_end();
