@@ -33,9 +33,14 @@ static void fetch_list_init(struct fetch *f)
 	TAILQ_INIT(&f->paused);
 	for (i = 0; i < FETCH_REQUESTS; i++)
 		TAILQ_INSERT_TAIL(&f->free, &f->requests[i], link);
-	for (i = 0; i < CORE_BACKUPS; i++)
-		for (class = 0; class < FETCH_CLASSES; class++)
+	for (class = 0; class < FETCH_CLASSES; class++)
+		TAILQ_INIT(&f->waiting[class]);
+	for (i = 0; i < CORE_BACKUPS; i++) {
+		for (class = 0; class < FETCH_CLASSES; class++) {
 			TAILQ_INIT(&f->backups[i].waiting[class]);
+			TAILQ_INIT(&f->backups[i].columns[class]);
+		}
+	}
 }
 
 /**
@@ -105,9 +110,12 @@ static void fetch_detach(struct fetch *f, struct fetch_request *r)
 {
 	uint32_t i;
 
+	if (r->rows)
+		fetch_rows_release(f, r);
 	if (r->answer)
 		fetch_release(f, r->answer);
 	r->answer = NULL;
+	r->data = NULL;
 	core_each_backup(i, r->attempts ? r->asked : 0)
 		if (r->shares[i].attempt)
 			fetch_release(f, &r->shares[i]);
@@ -121,25 +129,46 @@ static void fetch_forget(struct fetch *f, struct fetch_request *r)
 	f->nr--;
 }
 
-/* Answer with the data of an attempt; NULL: with @r->result. */
+/**
+ * fetch_give - answer a request
+ * @f: fetching
+ * @r: the request, in no list
+ * @data: the answer; NULL: it is @r->result
+ * @length: bytes of @data
+ */
+void fetch_give(struct fetch *f, struct fetch_request *r, const uint8_t *data, uint32_t length)
+{
+	r->data = data;
+	r->length = length;
+	r->state = FETCH_READY;
+	TAILQ_INSERT_TAIL(&f->ready, r, link);
+}
+
+/* Answer with the data of an attempt. */
 static void fetch_ready(struct fetch *f, struct fetch_request *r, struct fetch_share *share)
 {
 	struct fetch_backup *backup = &f->backups[r->backup];
+	const struct fetch_attempt *a = share->attempt;
 
 	if (r->state == FETCH_WAITING) {
 		TAILQ_REMOVE(&backup->waiting[r->class], r, link);
 		backup->nr_waiting--;
 	}
 	r->answer = share;
-	r->state = FETCH_READY;
-	TAILQ_INSERT_TAIL(&f->ready, r, link);
+	fetch_give(f, r, a->buffer + (size_t)(r->one.block - a->block) * LSMEM_BLOCK, share->length);
 }
 
-static void fetch_answer(struct fetch *f, struct fetch_request *r, int result)
+/**
+ * fetch_answer - answer a request without data
+ * @f: fetching
+ * @r: the request, in no list
+ * @result: a negative errno
+ */
+void fetch_answer(struct fetch *f, struct fetch_request *r, int result)
 {
 	fetch_detach(f, r);
 	r->result = result;
-	fetch_ready(f, r, NULL);
+	fetch_give(f, r, NULL, 0);
 	if (result == -ESTALE)
 		return;
 	f->stats.failures++;
@@ -172,13 +201,13 @@ const struct core_segment *fetch_segment(struct fetch *f, const struct fetch_req
  * @backup: the backup
  * @offset: out: of its log data, bytes
  *
- * Return: false: it is not there, not whole, or not closed.
+ * Return: false: it is not there, not whole, not closed, or coded: then its log data are not together.
  */
 bool fetch_place(const struct fetch *f, const struct lsmem_fetch_one *one, uint32_t backup, uint64_t *offset)
 {
 	const struct core_segment *seg = core_segment_find(f->core, one->segment);
 
-	if (!seg || seg->item.generation != one->generation || seg->life < CORE_CLOSED ||
+	if (!seg || seg->item.generation != one->generation || seg->life < CORE_CLOSED || seg->coded ||
 	    !((seg->on & ~seg->bad) >> backup & 1u))
 		return false;
 	*offset = core_where(f->core, seg, backup) + LSMEM_BLOCK;
@@ -214,8 +243,16 @@ static uint64_t fetch_cost(const struct fetch *f, uint32_t b)
 	return backup->mean_ns * (1 + backup->nr_waiting / FETCH_READS_BUSY);
 }
 
-/* Is @a a better replica than @b? */
-static bool fetch_better(const struct fetch *f, const struct core_segment *seg, uint32_t a, uint32_t b)
+/**
+ * fetch_better - compare two backups of a segment
+ * @f: fetching
+ * @seg: the segment
+ * @a: a backup
+ * @b: another one
+ *
+ * Return: is @a the better one to read?
+ */
+bool fetch_better(const struct fetch *f, const struct core_segment *seg, uint32_t a, uint32_t b)
 {
 	if ((seg->bad >> a ^ seg->bad >> b) & 1u)
 		return seg->bad >> b & 1u;
@@ -278,6 +315,10 @@ void fetch_source(struct fetch *f, struct fetch_request *r)
 		fetch_answer(f, r, -ESTALE);
 		return;
 	}
+	if (f->core->lanes) {
+		fetch_rows_source(f, r);
+		return;
+	}
 	other = fetch_other(r);
 	if (other)
 		fetch_ready(f, r, other);
@@ -285,8 +326,13 @@ void fetch_source(struct fetch *f, struct fetch_request *r)
 		fetch_answer(f, r, -EIO);
 }
 
-/* Return: blocks to read at first. */
-static uint32_t fetch_blocks(const struct lsmem_fetch_one *one)
+/**
+ * fetch_blocks - how much to read at first
+ * @one: a request
+ *
+ * Return: blocks.
+ */
+uint32_t fetch_blocks(const struct lsmem_fetch_one *one)
 {
 	uint32_t most = (one->flags & LSMEM_FETCH_SEGMENT ? LSMEM_SEGMENT_BYTES :
 			 FETCH_MEDIUM_BYTES) / LSMEM_BLOCK;
@@ -371,13 +417,6 @@ void fetch_attempted(struct fetch *f, struct fetch_attempt *a)
 
 /* ---- Answers ----------------------------------------------------------- */
 
-static uintptr_t fetch_data(const struct fetch_request *r)
-{
-	const struct fetch_attempt *a = r->answer->attempt;
-
-	return (uintptr_t)a->buffer + (r->one.block - a->block) * LSMEM_BLOCK;
-}
-
 /**
  * fetch_fills - get answers for LSMEM_REPL_FILL
  * @f: fetching
@@ -397,8 +436,8 @@ uint32_t fetch_fills(struct fetch *f, struct lsmem_fill_one *fills, uint32_t max
 		TAILQ_INSERT_TAIL(&f->filling, r, link);
 		fills[nr++] = (struct lsmem_fill_one) {
 			.cookie = r->one.cookie,
-			.data = r->answer ? fetch_data(r) : 0,
-			.length = r->answer ? r->answer->length : 0,
+			.data = (uintptr_t)r->data,
+			.length = r->length,
 			.result = r->result,
 		};
 	}
@@ -411,7 +450,8 @@ static void fetch_succeeded(struct fetch *f, struct fetch_request *r, uint64_t n
 	uint32_t b;
 
 	f->stats.fetches++;
-	f->stats.bytes += r->answer->length;
+	f->stats.bytes += r->length;
+	f->stats.degraded += r->rows && r->rows->decoded;
 	f->stats.segments += r->one.flags & LSMEM_FETCH_SEGMENT ? 1 : 0;
 	histogram_add(&f->stats.latency, now - r->begun_ns);
 	core_each_backup(b, r->failed)
@@ -464,6 +504,10 @@ static void fetch_answered(struct fetch *f, struct fetch_request *r, int result,
 		/* An object that does not end is none. */
 		/* fall through */
 	case -EBADMSG:
+		if (r->rows) {
+			fetch_rows_wrong(f, r);
+			return;
+		}
 		fetch_wrong(f, r, r->answer->attempt->backup);
 		fetch_release(f, r->answer);
 		r->answer = NULL;
@@ -490,7 +534,7 @@ void fetch_filled(struct fetch *f, const struct lsmem_fill_one *fills, uint32_t 
 		struct fetch_request *r = TAILQ_FIRST(&f->filling);
 
 		TAILQ_REMOVE(&f->filling, r, link);
-		if (r->answer)
+		if (r->data)
 			fetch_answered(f, r, fills[i].result, now);
 		else
 			fetch_forget(f, r);
@@ -523,6 +567,8 @@ uint64_t fetch_due(const struct fetch *f)
 	for (i = 0; f->reading && i < FETCH_ATTEMPTS; i++)
 		if (fetch_has_deadline(f, &f->attempts[i]) && f->attempts[i].due_ns < due)
 			due = f->attempts[i].due_ns;
+	if (f->core->lanes && fetch_rows_due(f) < due)
+		due = fetch_rows_due(f);
 	return due;
 }
 
@@ -557,12 +603,13 @@ void fetch_late(struct fetch *f, uint64_t now)
 		if (r->again_ns > now)
 			continue;
 		TAILQ_REMOVE(&f->paused, r, link);
-		r->state = FETCH_READING;
-		fetch_ready(f, r, r->answer);
+		fetch_give(f, r, r->data, r->length);
 	}
 	for (i = 0; f->reading && i < FETCH_ATTEMPTS; i++)
 		if (fetch_has_deadline(f, &f->attempts[i]) && f->attempts[i].due_ns <= now)
 			fetch_hurry(f, &f->attempts[i], now);
+	if (f->core->lanes)
+		fetch_rows_late(f, now);
 }
 
 /**

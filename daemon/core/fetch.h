@@ -3,7 +3,8 @@
  * Fetching: objects of a tiered store that are on backups only. The kernel asks for blocks of closed
  * segments (struct lsmem_fetch_one). This part of core chooses the replica that is read, and a
  * second one if the first is late or wrong. Requests for what lies close together in a segment are read
- * together, and answered each by itself. As all of core it makes no system call and reads no
+ * together, and answered each by itself. Of a coded store the blocks are read from the data shards that have them; if one
+ * cannot be read, is late, or gives wrong bytes, they are decoded from any k shards. As all of core it makes no system call and reads no
  * clock: the caller says what time it is, by a clock of its choice in ns.
  *
  * In:	fetch_take()	a request of the kernel		fetch_done()	a read has ended
@@ -89,8 +90,9 @@ struct fetch_bad {
  * @latency: ns from taking such a request to its answer
  * @segments: of @fetches, those of whole segments, for the cleaner
  * @merged: reads that were saved: times that a request was read together with another
- * @second: times that another replica was asked because the first was late
- * @replaced: times that another replica was asked because the first failed or was wrong
+ * @second: times that another replica, or other shards, were asked because the first was late
+ * @replaced: times that another replica, or other shards, were asked because the first failed or was wrong
+ * @degraded: of a coded store: of @fetches, those with blocks that were decoded from those of other shards
  * @longer: times that more was read because an object was longer than expected
  * @again: answers that were given again because the kernel had no memory
  * @failures: requests that were answered with EIO
@@ -105,7 +107,7 @@ struct fetch_stats {
 	uint64_t fetches, bytes;
 	struct histogram latency;
 	uint64_t segments, merged;
-	uint64_t second, replaced, longer, again, failures;
+	uint64_t second, replaced, degraded, longer, again, failures;
 	uint64_t under_way;
 	struct {
 		uint64_t reads, bytes, in_flight, mean_ns;

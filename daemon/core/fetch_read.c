@@ -51,6 +51,10 @@ int fetch_buffers(struct fetch *f)
 	size_t bytes = 0;
 	uint8_t *at;
 
+	for (b = 0; b < CORE_BACKUPS; b++)
+		f->backups[b].mean_ns = FETCH_MEAN_NS;
+	if (f->core->lanes)
+		return fetch_rows_buffers(f);
 	for (class = 0; class < FETCH_CLASSES; class++)
 		bytes += (size_t)classes[class].bytes * classes[class].nr;
 	f->memory = memory_get(bytes);
@@ -66,8 +70,6 @@ int fetch_buffers(struct fetch *f)
 			f->spare[class] = a;
 		}
 	}
-	for (b = 0; b < CORE_BACKUPS; b++)
-		f->backups[b].mean_ns = FETCH_MEAN_NS;
 	return 0;
 }
 
@@ -115,7 +117,15 @@ void fetch_release(struct fetch *f, struct fetch_share *share)
 
 /* ---- Reads ------------------------------------------------------------- */
 
-static uint64_t fetch_deadline(const struct fetch *f, uint32_t backup, uint32_t length)
+/**
+ * fetch_deadline - how long a read may take until others are asked
+ * @f: fetching
+ * @backup: that is read
+ * @length: bytes of the read
+ *
+ * Return: ns.
+ */
+uint64_t fetch_deadline(const struct fetch *f, uint32_t backup, uint32_t length)
 {
 	uint64_t ns = f->backups[backup].mean_ns * FETCH_DUE_MEANS;
 
@@ -235,8 +245,15 @@ static struct fetch_attempt *fetch_begin(struct fetch *f, uint32_t b, uint32_t c
 	return NULL;
 }
 
-/* How long can one more read be? Return: bytes; 0: there can be none now. */
-static uint32_t fetch_longest(const struct fetch *f, uint32_t b, uint32_t class)
+/**
+ * fetch_longest - how long can one more read be?
+ * @f: fetching
+ * @b: the backup
+ * @class: enum fetch_class of the read
+ *
+ * Return: bytes; 0: there can be none now.
+ */
+uint32_t fetch_longest(const struct fetch *f, uint32_t b, uint32_t class)
 {
 	const struct fetch_backup *backup = &f->backups[b];
 	bool busy = f->core->nr_ops[b];
@@ -254,13 +271,65 @@ static uint32_t fetch_longest(const struct fetch *f, uint32_t b, uint32_t class)
 	return fetch_least(longest, most - backup->bytes);
 }
 
+/**
+ * fetch_part_get - count a read that begins
+ * @f: fetching
+ * @b: the backup; fetch_longest() allows the read
+ * @class: enum fetch_class of the read
+ * @length: bytes
+ * @read: out: all but @offset and @data
+ * @now: the time, ns
+ *
+ * Return: the read; the caller says what it is for.
+ */
+struct fetch_part *fetch_part_get(struct fetch *f, uint32_t b, uint32_t class, uint32_t length, struct fetch_read *read,
+				  uint64_t now)
+{
+	struct fetch_backup *backup = &f->backups[b];
+	struct fetch_part *part = backup->parts;
+
+	while (part->attempt || part->column)
+		part++;
+	part->length = length;
+	part->begun_ns = now;
+	*read = (struct fetch_read) {
+		.id = b * FETCH_READS + (uint32_t)(part - backup->parts),
+		.backup = b,
+		.length = length,
+	};
+	backup->reads++;
+	backup->bytes += length;
+	if (class == FETCH_LARGE) {
+		backup->large_reads++;
+		backup->large_bytes += length;
+	}
+	return part;
+}
+
+/* A read has ended. */
+static void fetch_part_put(struct fetch *f, uint32_t b, uint32_t class, struct fetch_part *part)
+{
+	struct fetch_backup *backup = &f->backups[b];
+
+	part->attempt = NULL;
+	part->column = NULL;
+	backup->reads--;
+	backup->bytes -= part->length;
+	if (class == FETCH_LARGE) {
+		backup->large_reads--;
+		backup->large_bytes -= part->length;
+	}
+	f->stats.backup[b].reads++;
+	f->stats.backup[b].bytes += part->length;
+}
+
 static bool fetch_issue(struct fetch *f, uint32_t b, uint32_t class, struct fetch_read *read,
 			uint64_t now)
 {
 	struct fetch_backup *backup = &f->backups[b];
 	uint32_t longest = fetch_longest(f, b, class);
 	struct fetch_attempt *a = backup->issuing[class];
-	struct fetch_part *part = backup->parts;
+	struct fetch_part *part;
 
 	if (!longest)
 		return false;
@@ -268,27 +337,13 @@ static bool fetch_issue(struct fetch *f, uint32_t b, uint32_t class, struct fetc
 		a = fetch_begin(f, b, class, longest, now);
 	if (!a)
 		return false;
-	while (part->attempt)
-		part++;
+	part = fetch_part_get(f, b, class, fetch_least(a->length - a->issued, longest), read, now);
 	part->attempt = a;
-	part->length = fetch_least(a->length - a->issued, longest);
-	part->begun_ns = now;
-	*read = (struct fetch_read) {
-		.id = b * FETCH_READS + (uint32_t)(part - backup->parts),
-		.backup = b,
-		.offset = a->offset + a->issued,
-		.length = part->length,
-		.data = a->buffer + a->issued,
-	};
+	read->offset = a->offset + a->issued;
+	read->data = a->buffer + a->issued;
 	a->issued += part->length;
 	a->in_flight++;
 	backup->issuing[class] = a->issued < a->length ? a : NULL;
-	backup->reads++;
-	backup->bytes += part->length;
-	if (class == FETCH_LARGE) {
-		backup->large_reads++;
-		backup->large_bytes += part->length;
-	}
 	return true;
 }
 
@@ -302,6 +357,10 @@ static void fetch_watch(struct fetch *f)
 	core_each_backup(b, gone) {
 		struct fetch_backup *backup = &f->backups[b];
 
+		if (f->core->lanes) {
+			fetch_rows_gone(f, b);
+			continue;
+		}
 		for (i = 0; i < FETCH_ATTEMPTS; i++) {
 			struct fetch_attempt *a = &f->attempts[i];
 			struct fetch_share *share, *next;
@@ -338,6 +397,7 @@ bool fetch_next(struct fetch *f, struct fetch_read *read, uint64_t now)
 	uint32_t nr = f->core->nr_backups, i, c;
 
 	fetch_watch(f);
+	fetch_rows_begin(f);
 	for (i = 0; i < nr; i++) {
 		uint32_t b = (f->turn + i) % nr;
 		struct fetch_backup *backup = &f->backups[b];
@@ -347,7 +407,8 @@ bool fetch_next(struct fetch *f, struct fetch_read *read, uint64_t now)
 		for (c = 0; c < FETCH_CLASSES; c++) {
 			uint32_t class = (backup->turn + c) % FETCH_CLASSES;
 
-			if (!fetch_issue(f, b, class, read, now))
+			if (f->core->lanes ? !fetch_rows_issue(f, b, class, read, now) :
+					     !fetch_issue(f, b, class, read, now))
 				continue;
 			backup->turn = class + 1;
 			f->turn = b + 1;
@@ -383,21 +444,18 @@ void fetch_done(struct fetch *f, uint32_t id, int error, uint64_t now)
 	uint32_t b = id / FETCH_READS;
 	struct fetch_backup *backup = &f->backups[b];
 	struct fetch_part *part = &backup->parts[id % FETCH_READS];
+	struct fetch_column *column = part->column;
 	struct fetch_attempt *a = part->attempt;
 
-	part->attempt = NULL;
-	backup->reads--;
-	backup->bytes -= part->length;
-	if (a->class == FETCH_LARGE) {
-		backup->large_reads--;
-		backup->large_bytes -= part->length;
-	}
-	f->stats.backup[b].reads++;
-	f->stats.backup[b].bytes += part->length;
-	if (error && !a->error)
-		a->error = error;
+	fetch_part_put(f, b, column ? column->rows->class : a->class, part);
 	if (!error)
 		fetch_sample(f, b, now - part->begun_ns);
+	if (column) {
+		fetch_rows_done(f, column, error);
+		return;
+	}
+	if (error && !a->error)
+		a->error = error;
 	if (a->error && backup->issuing[a->class] == a)
 		backup->issuing[a->class] = NULL;
 	if (--a->in_flight)

@@ -399,6 +399,7 @@ enum core_rebuild_step {
  * @ranges: what is to be read or written: blocks of a lane, which become fewer as requests are started
  * @next: number of the stripe to look at next
  * @check_next: number of the segment to look at next
+ * @unmade: by number of the stripe: no shard of it could be made, and nothing has changed since
  * @lanes: blocks of all shards of a lane
  * @parity: m blocks
  * @whole: LSMEM_SEGMENT_BYTES, at their end the data of a lane: what is last in a segment is where a replica has it
@@ -416,6 +417,7 @@ struct core_rebuild {
 		uint32_t backup, shard, block, blocks;
 	} ranges[2 * CODE_SHARDS];
 	uint32_t next, check_next;
+	bool *unmade;
 	uint8_t *lanes, *parity, *whole;
 };
 
@@ -624,6 +626,7 @@ void core_stripes_durable(struct core *core);
 /* core/rebuild.c */
 int core_rebuild_alloc(struct core *core);
 void core_rebuild_free(struct core *core);
+void core_rebuild_retry(struct core *core);
 void core_rebuild_run(struct core *core);
 void core_rebuild_stop(struct core *core);
 void core_rebuild_lost(struct core *core, uint32_t backup);

@@ -19,11 +19,13 @@
  * core_tick() sets how much may be read until the next tick.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../kmod/policy.h"
 #include "base/memory.h"
 #include "private.h"
+#include "stripe/rule.h"
 
 #define REBUILD_FLIGHT	4u	/* requests in flight, at most */
 
@@ -41,7 +43,8 @@ int core_rebuild_alloc(struct core *core)
 	core->rebuild.lanes = memory_get((core->shards.k + core->shards.m) * lane);
 	core->rebuild.parity = memory_get((size_t)core->shards.m * LSMEM_BLOCK);
 	core->rebuild.whole = memory_get(LSMEM_SEGMENT_BYTES);
-	return core->rebuild.lanes && core->rebuild.parity && core->rebuild.whole ? 0 : -ENOMEM;
+	core->rebuild.unmade = calloc(core->nr_stripes, sizeof(*core->rebuild.unmade));
+	return core->rebuild.lanes && core->rebuild.parity && core->rebuild.whole && core->rebuild.unmade ? 0 : -ENOMEM;
 }
 
 /**
@@ -53,6 +56,18 @@ void core_rebuild_free(struct core *core)
 	memory_put(core->rebuild.lanes);
 	memory_put(core->rebuild.parity);
 	memory_put(core->rebuild.whole);
+	free(core->rebuild.unmade);
+}
+
+/**
+ * core_rebuild_retry - try again to make the shards that could not be made
+ * @core: core, whose backups have changed
+ */
+void core_rebuild_retry(struct core *core)
+{
+	core->rebuilds = true;
+	if (core->lanes)
+		memset(core->rebuild.unmade, 0, core->nr_stripes * sizeof(*core->rebuild.unmade));
 }
 
 static uint8_t *rebuild_block(const struct core *core, uint32_t shard, uint32_t block)
@@ -156,7 +171,7 @@ static bool rebuild_stripe(struct core *core, uint32_t stripe, bool wait)
 	uint32_t all = (1u << (core->shards.k + core->shards.m)) - 1, there = lanes_there(core->lanes, stripe);
 	struct core_rebuild *re = &core->rebuild;
 
-	if (core->stripes[stripe] != CORE_STRIPE_LISTED || !lanes_used(core->lanes, stripe) || there == all ||
+	if (core->stripes[stripe] != CORE_STRIPE_LISTED || !lanes_used(core->lanes, stripe) || there == all || re->unmade[stripe] ||
 	    (uint32_t)__builtin_popcount(there) < core->shards.k || rebuild_busy(core, stripe))
 		return false;
 	re->to = rebuild_place(core, stripe, wait);
@@ -344,7 +359,7 @@ static void rebuild_lane(struct core *core, const struct core_segment *seg)
 
 /*
  * Too few blocks are right, or they are of wrong data (FORMAT_UNFIT): read all shards; if they were read, the stripe stays as
- * it is until a shard is lost.
+ * it is until one of its segments leaves, a shard is mended, or backups change.
  */
 static void rebuild_again(struct core *core, enum format_error format)
 {
@@ -355,8 +370,8 @@ static void rebuild_again(struct core *core, enum format_error format)
 		core->stats.copies_failed++;
 		core->stats.unfit += format == FORMAT_UNFIT;
 		core_copy_tell(core, rebuild_segment(core), CORE_BACKUPS, 0, format);
+		re->unmade[re->stripe] |= !re->check;
 		core_rebuild_stop(core);
-		core->rebuilds = false;
 		return;
 	}
 	re->all = true;
@@ -491,7 +506,7 @@ static void rebuild_sides(struct core *core)
 	struct core_rebuild *re = &core->rebuild;
 
 	memset(rebuild_block(core, re->shard, core->shards.side), 0, SHARD_SIDES * SHARD_SIDE * LSMEM_BLOCK);
-	rebuild_range(re, re->to, re->shard, core->shards.side, SHARD_SIDES * SHARD_SIDE);
+	rebuild_range(re, re->to, re->shard, core->shards.side, STRIPE_RULE(ADD_SIDES) ? SHARD_SIDES * SHARD_SIDE : 0);
 	re->step = CORE_REBUILD_SIDES;
 }
 
@@ -533,8 +548,10 @@ static bool rebuild_step(struct core *core)
 	re->nr = 0;
 	re->at = 0;
 	if (re->check && (re->step == CORE_REBUILD_WRITE || !rebuild_segment(core))) {
-		if (re->step == CORE_REBUILD_WRITE)
+		if (re->step == CORE_REBUILD_WRITE) {
 			core->flush_wanted[lanes_where(core->lanes, re->stripe, re->shard).backup] = true;
+			re->unmade[re->stripe] = false;
+		}
 		rebuild_end(core);
 		return true;
 	}

@@ -226,7 +226,7 @@ uint32_t core_join(struct core *core)
 	core->joining &= ~joiners;
 	core->members |= joiners;
 	core->stripes_changed = true;
-	core->rebuilds = true;
+	core_rebuild_retry(core);
 	core_each_backup(b, joiners)
 		core_keep_join(core, b);
 	core->was_member |= joiners;
@@ -258,7 +258,7 @@ void core_shrunk(struct core *core, uint32_t members)
 	core->members = members;
 	core->lost &= members;
 	core->stripes_changed = true;
-	core->rebuilds = true;
+	core_rebuild_retry(core);
 	for (i = 0; i < core->nr_segments; i++) {
 		struct core_segment *seg = &core->segments[i];
 

@@ -213,6 +213,7 @@ static bool stripe_is_dirty(const struct core *core, uint32_t stripe)
 void core_stripe_dirty(struct core *core, uint32_t stripe, enum core_stripe_life life)
 {
 	core->stripes[stripe] = (uint8_t)life;
+	core->rebuild.unmade[stripe] = false;
 	if (!stripe_is_dirty(core, stripe))
 		core->dirty_stripes[core->nr_dirty_stripes++] = stripe;
 }
@@ -262,6 +263,7 @@ bool core_lane_take(struct core *core, uint64_t id, struct lane *lane)
  */
 void core_lane_give(struct core *core, const struct core_segment *seg)
 {
+	core->rebuild.unmade[seg->lane.stripe] = false;
 	if (!core_rebuild_holds(core, &seg->lane))
 		core->stripes_changed |= lanes_give(core->lanes, &seg->lane);
 }

@@ -27,6 +27,7 @@
  * @parity: a block for each parity shard
  * @frame: LSMEM_SEGMENT_BYTES: the segment like a replica
  * @has: the segment in @frame; NULL: none
+ * @whole: all of it is there; else header, directory and footer
  * @read: of the segment that was read last
  */
 struct recover_coded {
@@ -34,6 +35,7 @@ struct recover_coded {
 	struct shard_geometry g;
 	uint8_t *lanes, *stream, *parity, *frame;
 	const struct recover_segment *has;
+	bool whole;
 	struct row_read read;
 };
 
@@ -268,8 +270,8 @@ static int coded_open(struct recover *r, struct recover_segment *seg)
 	return 0;
 }
 
-/* Read a segment that is closed or sealed. */
-static int coded_closed(struct recover *r, struct recover_segment *seg)
+/* Read a segment that is closed or sealed; or only what a closed one has behind its log data. */
+static int coded_closed(struct recover *r, struct recover_segment *seg, bool whole)
 {
 	struct recover_coded *c = r->coded;
 	uint32_t first, n, copy;
@@ -283,42 +285,44 @@ static int coded_closed(struct recover *r, struct recover_segment *seg)
 	for (copy = 0; copy < seg->nr_copies; copy++)
 		if ((c->read.there & ~c->read.whole) >> seg->copies[copy].shard & 1u)
 			coded_bad(r, seg, copy, "its table is damaged");
-	ret = coded_make(r, seg, 0, c->read.front);
-	if (!ret)
-		ret = coded_make(r, seg, c->g.rows - c->read.back, c->g.rows);
+	/* Directory and footer end with the last row, and may begin in the last row of log data. */
+	first = c->read.front + c->read.back < c->g.rows ? (c->g.rows - c->read.back) * c->g.k :
+		lsmem_block_round(c->read.length) / LSMEM_BLOCK;
+	if (whole) {
+		ret = coded_make(r, seg, 0, c->read.front);
+		if (!ret)
+			ret = coded_make(r, seg, c->g.rows - c->read.back, c->g.rows);
+	} else {
+		ret = coded_make(r, seg, first / c->g.k, c->g.rows);
+	}
 	if (ret)
 		return ret;
 	for (copy = 0; copy < seg->nr_copies; copy++)
 		if (c->read.bad >> seg->copies[copy].shard & 1u)
 			coded_bad(r, seg, copy, "wrong checksums");
-	memcpy(c->frame + LSMEM_BLOCK, c->stream, lsmem_block_round(c->read.length));
-	/* Directory and footer end with the last row, and may begin in the last row of log data. */
-	first = c->read.front + c->read.back < c->g.rows ? (c->g.rows - c->read.back) * c->g.k :
-		lsmem_block_round(c->read.length) / LSMEM_BLOCK;
+	if (whole)
+		memcpy(c->frame + LSMEM_BLOCK, c->stream, lsmem_block_round(c->read.length));
 	n = c->g.rows * c->g.k - first;
 	memcpy(c->frame + LSMEM_SEGMENT_BYTES - (size_t)n * LSMEM_BLOCK, c->stream + (size_t)first * LSMEM_BLOCK,
 	       (size_t)n * LSMEM_BLOCK);
 	return 0;
 }
 
-/**
- * recover_decode - read a coded segment
- * @r: recovery
- * @seg: the segment; @proven is set
- *
- * Return: 0; -ENODATA: it cannot be read from the shards that are there; -ECANCELED; -ENOMEM.
- */
-int recover_decode(struct recover *r, struct recover_segment *seg)
+/* Read a coded segment, as recover_seg_read(). @whole: with the log data, which only a closed segment can be without. */
+static int coded_decode(struct recover *r, struct recover_segment *seg, bool whole)
 {
 	int ret;
 
-	if (r->coded->has == seg)
+	whole |= seg->item.state != LSMEM_ITEM_CLOSED;
+	if (r->coded->has == seg && (r->coded->whole || !whole))
 		return 0;
 	r->coded->has = NULL;
-	ret = seg->item.state == LSMEM_ITEM_OPEN ? coded_open(r, seg) : coded_closed(r, seg);
-	if (!ret)
-		r->coded->has = seg;
-	return ret;
+	ret = seg->item.state == LSMEM_ITEM_OPEN ? coded_open(r, seg) : coded_closed(r, seg, whole);
+	if (ret)
+		return ret;
+	r->coded->has = seg;
+	r->coded->whole = whole;
+	return 0;
 }
 
 /**
@@ -329,7 +333,8 @@ int recover_decode(struct recover *r, struct recover_segment *seg)
  * @data: as for recover_read()
  * @length: as for recover_read()
  *
- * Return: as recover_read(); of a coded segment as recover_decode().
+ * Return: as recover_read(); of a coded segment also -ENODATA: it cannot be read from the shards that are there; -ECANCELED;
+ * -ENOMEM.
  */
 int recover_seg_read(struct recover *r, struct recover_segment *seg, uint32_t at, void *data, uint32_t length)
 {
@@ -337,7 +342,7 @@ int recover_seg_read(struct recover *r, struct recover_segment *seg, uint32_t at
 
 	if (!seg->coded)
 		return recover_read(r, recover_data_offset(r, seg) - LSMEM_BLOCK + at, data, length);
-	ret = recover_decode(r, seg);
+	ret = coded_decode(r, seg, at + length > LSMEM_BLOCK && at < LSMEM_BLOCK + lsmem_block_round(seg->item.length));
 	if (!ret)
 		memcpy(data, r->coded->frame + at, length);
 	return ret;

@@ -192,12 +192,18 @@ static void place_ranges(struct places *p, const struct recover_segment *seg)
 }
 
 /* Read the ranges to where they belong in the buffer. */
-static int place_read(struct places *p, const struct recover_segment *seg)
+static int place_read(struct places *p, struct recover_segment *seg)
 {
 	struct recover *r = p->r;
-	uint64_t where = recover_data_offset(r, seg);
+	uint64_t where = seg->coded ? 0 : recover_data_offset(r, seg);
 	uint32_t ahead = 0, i;
 	int ret = 0;
+
+	for (i = 0; i < p->nr_ranges && !ret && seg->coded; i++)
+		ret = recover_seg_read(r, seg, LSMEM_BLOCK + p->ranges[i].from, r->buffer + p->ranges[i].from,
+				       p->ranges[i].to - p->ranges[i].from);
+	if (seg->coded)
+		return ret;
 
 	for (i = 0; i < p->nr_ranges && !ret; i++) {
 		for (; ahead < p->nr_ranges && ahead < i + RECOVER_AHEAD; ahead++)
@@ -275,6 +281,11 @@ static int place_find(struct places *p, struct recover_segment *seg, uint32_t *s
 	uint32_t first = seg->copy, good = seg->good, i;
 	int ret;
 
+	if (seg->coded) {
+		ret = place_read(p, seg);
+		*sound = ret ? 0 : place_count(p, seg);
+		return ret;
+	}
 	for (i = 0; i < seg->nr_copies; i++) {
 		uint32_t copy = (first + i) % seg->nr_copies;
 		bool last;

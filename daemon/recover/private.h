@@ -268,7 +268,6 @@ int recover_scan(struct recover *r, uint32_t nr);
 /* recover/coded.c */
 struct recover_coded *recover_coded_new(uint32_t k, uint32_t m);
 void recover_coded_free(struct recover_coded *coded);
-int recover_decode(struct recover *r, struct recover_segment *seg);
 int recover_seg_read(struct recover *r, struct recover_segment *seg, uint32_t at, void *data, uint32_t length);
 int recover_coded_finish(struct recover *r, struct recover_segment *seg, uint32_t *slots);
 bool recover_coded_room(const struct recover *r, uint32_t length, uint32_t end);

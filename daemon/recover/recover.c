@@ -629,7 +629,7 @@ static int recover_passes(struct recover *r, const struct recover_options *optio
 	int ret;
 
 	r->told = options->told;
-	if ((r->told && (!places || options->verify)) || (places && format_coded(&r->super)))
+	if (r->told && (!places || options->verify || format_coded(&r->super)))
 		return -EINVAL;
 	r->pass = 0;
 	r->passes = places && options->verify ? 3 : 2;
@@ -751,7 +751,7 @@ static int recover_commit(struct recover *r, uint32_t branch)
  * Return: 0; -ENODATA: acknowledged data are lost, @options does not accept that, and nothing was
  * written; -EBADMSG: there is no digest, or it contradicts itself; -EOVERFLOW: the eras are used
  * up; -ESTALE: what was told is not what the newest digest lists, nothing was written, and the caller
- * recovers without it; -EINVAL: @options contradicts itself, or the store is coded and tiered; -ENOMEM; or what a call returned. The first four
+ * recovers without it; -EINVAL: @options contradicts itself, or a source has told of a coded store; -ENOMEM; or what a call returned. The first four
  * are reported.
  */
 int recover_run(struct recover *r, const struct recover_options *options,

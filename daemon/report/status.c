@@ -179,6 +179,7 @@ static void put_fetching(struct status *status)
 		{ "fetch_segments", fetch->segments },
 		{ "fetch_second", fetch->second },
 		{ "fetch_replaced", fetch->replaced },
+		{ "fetch_degraded", fetch->degraded },
 		{ "fetch_longer", fetch->longer },
 		{ "fetch_again", fetch->again },
 		{ "fetch_failures", fetch->failures },

@@ -20,3 +20,6 @@ STRIPE_RULE_ENTRY(FINISH_TAIL, "S7: a row that its parity at home protects is fi
 STRIPE_RULE_ENTRY(ADD_WHOLE, "S9: a shard of an open segment counts without its last row")
 STRIPE_RULE_ENTRY(ADD_LISTED, "S9: acknowledged on a shard that no digest lists")
 STRIPE_RULE_ENTRY(TABLE_BLOCK, "S8: blocks of a closed segment are not checked")
+STRIPE_RULE_ENTRY(ADD_SIDES, "S9: the frame of a shard made anew keeps the records that it had")
+STRIPE_RULE_ENTRY(READ_CUT, "S10: a reader gets what is behind the end of a segment")
+STRIPE_RULE_ENTRY(READ_CHECKED, "S10: what the kernel refuses is not read again by the tables")

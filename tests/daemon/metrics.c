@@ -64,6 +64,7 @@ static void active(void)
 	status.tiered = true;
 	status.fetch.fetches = 77;
 	status.fetch.merged = 5;
+	status.fetch.degraded = 3;
 	status.fetch.backup[0].reads = 80;
 	status.fetch.backup[0].mean_ns = 1500000;
 	histogram_add(&status.fetch.latency, 100000);

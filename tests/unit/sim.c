@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sim.h"
+#include "stripe/row_read.h"
 
 #define SIM_HALF	(3 * LSMEM_BLOCK)	/* small: the halves of the digest log alternate */
 
@@ -156,8 +157,97 @@ static int sim_load(void *context, uint64_t segment, uint32_t generation, uint32
 	return 0;
 }
 
-/* Add the entry of a listing to what is placed, if the replica in @frame of a drive has it. */
-static bool sim_fetch(struct sim *sim, uint64_t frame, const struct lsmem_directory_entry *listing)
+/* Where the log data of a segment are: behind @at on the disk, or with @code in the lane @number. */
+struct sim_source {
+	uint64_t at;
+	struct code *code;
+	uint32_t number;
+};
+
+/* Read blocks of a lane of a coded segment, of all shards that are there. Return: they, as a mask. */
+static uint32_t sim_lanes(struct sim *sim, uint32_t number, uint32_t block, uint32_t nr, uint8_t *const *to)
+{
+	const struct digest_map *map = recover_digest(sim->recover);
+	uint32_t k = map->stripes->k, shard, slot, there = 0;
+	const struct digest_stripe *stripe = &map->stripes->stripe[number / k];
+	struct shard_geometry g;
+	uint64_t at;
+
+	shard_geometry(&g, k, map->stripes->m, SHARD_FRAME);
+	for (shard = 0; shard < k + map->stripes->m; shard++) {
+		slot = stripe->there >> shard & 1u ? recover_slot(sim->recover, stripe->place[shard] / map->frames) :
+		       LSMEM_BACKUPS;
+		if (slot == LSMEM_BACKUPS)
+			continue;
+		there |= 1u << shard;
+		at = format_frame_offset(recover_slot_super(sim->recover, slot), stripe->place[shard] % map->frames) +
+		     ((uint64_t)(number % k) * g.blocks + block) * LSMEM_BLOCK;
+		disk_read(sim->disk, sim_where(sim, recover_address(slot, at)), to[shard], nr * LSMEM_BLOCK);
+	}
+	return there;
+}
+
+/* The recovery is going to make the rows of a segment whole that was open: until then read it as recovery does. */
+static void sim_open(struct sim *sim, const struct sim_source *source)
+{
+	const struct digest_stripes *s = recover_digest(sim->recover)->stripes;
+	const struct digest_item *item = &s->lanes[source->number];
+	struct row_read read = { .code = source->code, .least = item->length };
+	uint8_t *lanes[CODE_SHARDS];
+	struct shard_geometry g;
+	uint32_t i;
+
+	shard_geometry(&g, s->k, s->m, SHARD_FRAME);
+	read.g = &g;
+	memcpy(read.id.uuid, sim->geometry.uuid, sizeof(read.id.uuid));
+	read.id.segment = item->segment;
+	read.id.generation = item->generation;
+	for (i = 0; i < s->k + s->m; i++)
+		read.lane[i] = lanes[i] = malloc((size_t)g.blocks * LSMEM_BLOCK);
+	read.there = sim_lanes(sim, source->number, 0, g.blocks, lanes);
+	if (!sim->stream)
+		sim->stream = malloc(LSMEM_SEGMENT_BYTES);
+	read.stream = sim->stream;
+	if (row_read_open(&read))
+		memset(sim->stream, 0, LSMEM_SEGMENT_BYTES);
+	sim->stream_of = item->segment;
+	for (i = 0; i < s->k + s->m; i++)
+		free(lanes[i]);
+}
+
+/* Read log data. Return: false: too few shards are there. */
+static bool sim_log(struct sim *sim, const struct sim_source *source, uint32_t first, uint8_t *data, uint32_t bytes)
+{
+	const struct digest_stripes *s = recover_digest(sim->recover)->stripes;
+	static uint8_t blocks[CODE_SHARDS][LSMEM_BLOCK];
+	uint8_t *shards[CODE_SHARDS];
+	uint32_t i, n, there, want;
+
+	if (!source->code) {
+		disk_read(sim->disk, source->at + first, data, bytes);
+		return true;
+	}
+	if (s->lanes[source->number].state == LSMEM_ITEM_OPEN) {
+		if (sim->stream_of != s->lanes[source->number].segment)
+			sim_open(sim, source);
+		memcpy(data, sim->stream + first, bytes);
+		return true;
+	}
+	for (i = 0; i < CODE_SHARDS; i++)
+		shards[i] = blocks[i];
+	for (i = 0; i < bytes; i += LSMEM_BLOCK) {
+		n = (first + i) / LSMEM_BLOCK;
+		want = 1u << n % s->k;
+		there = sim_lanes(sim, source->number, shard_row(n / s->k), 1, shards);
+		if (code_decode(source->code, there, want & ~there, LSMEM_BLOCK, (void *const *)shards))
+			return false;
+		memcpy(data + i, blocks[n % s->k], LSMEM_BLOCK);
+	}
+	return true;
+}
+
+/* Add the entry of a listing to what is placed, if it is there. */
+static bool sim_fetch(struct sim *sim, const struct sim_source *source, const struct lsmem_directory_entry *listing)
 {
 	uint64_t meta = __le64_to_cpu(listing->meta);
 	uint32_t home = LSMEM_LISTING_GET(meta, HOME) * LSMEM_ALIGN, first = home & ~(LSMEM_BLOCK - 1);
@@ -168,9 +258,8 @@ static bool sim_fetch(struct sim *sim, uint64_t frame, const struct lsmem_direct
 	uint8_t *data = malloc(blocks);
 	bool found;
 
-	disk_read(sim->disk, frame + LSMEM_BLOCK + first, data, blocks);
 	entry = (const void *)(data + home - first);
-	found = lsmem_entry_type(entry) == LSMEM_TYPE_OBJECT && lsmem_entry_sane(entry) &&
+	found = sim_log(sim, source, first, data, blocks) && lsmem_entry_type(entry) == LSMEM_TYPE_OBJECT && lsmem_entry_sane(entry) &&
 		lsmem_entry_bytes(entry) == bytes &&
 		lsmem_entry_valid(entry, format_payload(entry),
 				  lsmem_segment_salt(sim->geometry.uuid, sim->load.segment,
@@ -185,15 +274,44 @@ static bool sim_fetch(struct sim *sim, uint64_t frame, const struct lsmem_direct
 	return found;
 }
 
-/* The kernel would read the objects later: read them now, from any replica that the digest lists. */
+/* Add the entry of a listing to what is placed, from any replica that the digest lists. */
+static bool sim_fetch_any(struct sim *sim, const struct lsmem_directory_entry *listing)
+{
+	const struct digest_map *map = recover_digest(sim->recover);
+	struct sim_source source = { 0 };
+	uint32_t place, slot;
+	bool found = false;
+
+	for (place = 0; place < digest_places(map) && !found; place++) {
+		const struct digest_item *item = &map->items[place];
+
+		slot = recover_slot(sim->recover, place / map->frames);
+		if (!item->state || item->segment != sim->load.segment || slot == LSMEM_BACKUPS)
+			continue;
+		source.at = sim_where(sim, recover_address(slot, format_frame_offset(
+			    recover_slot_super(sim->recover, slot), place % map->frames))) + LSMEM_BLOCK;
+		found = sim_fetch(sim, &source, listing);
+	}
+	if (found || !map->stripes || !map->stripes->k)
+		return found;
+	source.code = code_new(map->stripes->k, map->stripes->m);
+	for (; source.number < digest_stripes_nr(map) * map->stripes->k && !found; source.number++) {
+		const struct digest_item *item = &map->stripes->lanes[source.number];
+
+		if (item->state && item->segment == sim->load.segment)
+			found = sim_fetch(sim, &source, listing);
+	}
+	code_free(source.code);
+	return found;
+}
+
+/* The kernel would read the objects later: read them now. */
 static int sim_place(void *context, uint64_t segment, uint32_t generation, uint32_t sealed,
 		     const struct lsmem_directory_entry *entries, uint32_t nr)
 {
 	struct sim *sim = context;
-	const struct digest_map *map = recover_digest(sim->recover);
-	uint32_t place, slot, i;
+	uint32_t i;
 	int ret = sim_loaded(sim);
-	uint64_t frame;
 
 	if (ret)
 		return ret;
@@ -203,20 +321,7 @@ static int sim_place(void *context, uint64_t segment, uint32_t generation, uint3
 	sim->load.generation = generation;
 	sim->load.sealed = sealed;
 	for (i = 0; i < nr; i++) {
-		bool found = false;
-
-		for (place = 0; place < digest_places(map) && !found; place++) {
-			const struct digest_item *item = &map->items[place];
-
-			slot = recover_slot(sim->recover, place / map->frames);
-			if (!item->state || item->segment != segment || slot == LSMEM_BACKUPS)
-				continue;
-			frame = format_frame_offset(recover_slot_super(sim->recover, slot),
-						    place % map->frames);
-			found = sim_fetch(sim, sim_where(sim, recover_address(slot, frame)),
-					  &entries[i]);
-		}
-		if (!found)
+		if (!sim_fetch_any(sim, &entries[i]))
 			sim_fail(sim, "segment %llu: an object is not where it was placed",
 				 (unsigned long long)segment);
 	}
@@ -295,6 +400,7 @@ void sim_free(struct sim *sim)
 	model_free(sim->model);
 	disk_free(sim->disk);
 	free(sim->placed);
+	free(sim->stream);
 	free(sim);
 }
 
@@ -382,6 +488,7 @@ int sim_attempt(struct sim *sim)
 	r = recover_new(&sim->env);
 	sim->recover = r;
 	sim->nr_placed = 0;
+	sim->stream_of = 0;
 	model_reset(sim->model);
 	oracle_begin(sim->model);
 	ret = recover_open(r, &state);

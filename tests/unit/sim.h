@@ -99,6 +99,8 @@ struct sim {
 	struct recover *recover;	/* in sim_attempt() */
 	uint8_t *placed;		/* entries of the segment that recovery tells of */
 	uint32_t nr_placed;		/* bytes of them */
+	uint8_t *stream;		/* log data of the open coded segment @stream_of */
+	uint64_t stream_of;
 	struct recover_result result;
 	char last_damage[256];
 	uint32_t nr_damage;

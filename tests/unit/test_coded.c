@@ -11,6 +11,7 @@
 
 #include "base/rule.h"
 #include "sim.h"
+#include "stripe/rule.h"
 #include "stripe/shard.h"
 #include "../common/tap.h"
 
@@ -259,38 +260,6 @@ static bool test_compare(uint32_t shard)
 	return true;
 }
 
-/*
- * One data shard was made wrong, with right checksums, and one of six backups is lost: for four of them the shard would be a
- * source of the one that is made anew.
- */
-static bool test_source(void)
-{
-	static const struct sim_options six = { .frames = 10, .size = 1, .steps = 200, .backups = 6, .k = 3, .m = 2 };
-	uint32_t lost, said = 0, i;
-
-	for (lost = 0; lost < six.backups; lost++) {
-		struct sim *sim = at_rest_of(&six);
-		struct core_stats stats;
-
-		CHECK(sim_start(sim, false));
-		sim->there = ALL(sim);
-		forge(sim, 1);
-		core_scrub(sim->core, 0);
-		core_lose(sim->core, lost, "test");
-		for (i = 0; i < 40 && !sim->error[0]; i++) {
-			core_tick(sim->core);
-			sim_issue(sim);
-			sim_settle(sim);
-		}
-		core_stats(sim->core, &stats);
-		CHECK(!sim->error[0] && stats.unfit == stats.copies_failed);
-		said += stats.unfit > 0;
-		sim_free(sim);
-	}
-	CHECK(said == 4);
-	return true;
-}
-
 /* Ticks, and all that follows from them, without a further write. */
 static void ticks(struct sim *sim)
 {
@@ -301,6 +270,45 @@ static void ticks(struct sim *sim)
 		sim_issue(sim);
 		sim_settle(sim);
 	}
+}
+
+/*
+ * One data shard was made wrong, with right checksums, and one of six backups is lost: for four of them the shard would be a
+ * source of the one that is made anew.
+ */
+static bool test_source(void)
+{
+	static const struct sim_options six = { .frames = 10, .size = 1, .steps = 200, .backups = 6, .k = 3, .m = 2 };
+	uint64_t failed;
+	uint32_t lost, said = 0;
+
+	for (lost = 0; lost < six.backups; lost++) {
+		struct sim *sim = at_rest_of(&six);
+		struct core_stats stats;
+
+		CHECK(sim_start(sim, false));
+		sim->there = ALL(sim);
+		forge(sim, 1);
+		core_scrub(sim->core, 0);
+		core_lose(sim->core, lost, "test");
+		ticks(sim);
+		core_stats(sim->core, &stats);
+		CHECK(!sim->error[0] && stats.unfit == stats.copies_failed);
+		said += stats.unfit > 0;
+		/* That is known until something changes: a digest without the backup, and its return. */
+		failed = stats.copies_failed;
+		CHECK(failed <= 2);
+		ticks(sim);
+		core_stats(sim->core, &stats);
+		CHECK(stats.copies_failed == failed);
+		CHECK(sim_add(sim, true));
+		ticks(sim);
+		core_stats(sim->core, &stats);
+		CHECK(!sim->error[0] && !failed == !(stats.copies_failed > failed) && stats.copies_failed <= failed + 2);
+		sim_free(sim);
+	}
+	CHECK(said == 4);
+	return true;
 }
 
 /* Objects, one after the other, by two writers. */
@@ -522,6 +530,83 @@ static bool test_wait(const struct sim_options *options)
 	return true;
 }
 
+/* A record of a parity shard. Return: the length that it says; 0: there is none that is valid. */
+static uint32_t record_at(struct sim *sim, uint32_t drive, uint32_t frame, uint32_t lane, uint32_t side)
+{
+	static uint8_t blocks[SHARD_SIDE * LSMEM_BLOCK] __attribute__((aligned(4096)));
+	const struct lsmem_shard_record *record = (const void *)blocks;
+	const struct lsmem_segment_header *header = (const void *)blocks;
+	uint64_t at = drive * sim->span + sim->frames_start + (uint64_t)frame * LSMEM_SEGMENT_BYTES;
+	struct shard_geometry g;
+	struct shard_id id;
+
+	shard_geometry(&g, sim->options.k, sim->options.m, SHARD_FRAME);
+	at += (uint64_t)lane * g.blocks * LSMEM_BLOCK;
+	disk_read(sim->disk, at, blocks, LSMEM_BLOCK);
+	memcpy(id.uuid, sim->geometry.uuid, sizeof(id.uuid));
+	id.segment = __le64_to_cpu(header->segment);
+	id.generation = __le32_to_cpu(header->generation);
+	disk_read(sim->disk, at + (uint64_t)shard_side(&g, side) * LSMEM_BLOCK, blocks, SHARD_SIDE * LSMEM_BLOCK);
+	return shard_record_check(record, &g, &id, sim->options.k) ? 0 : __le32_to_cpu(record->head.length);
+}
+
+/*
+ * The parity shard of an open segment comes back to the frame that it had: the records of then are gone. @same: out: segments that
+ * had records there, and have others now.
+ */
+static bool test_sides(const struct sim_options *options, uint32_t lost, uint32_t *same)
+{
+	uint32_t before[16][16][SHARD_SIDES], frame, lane, side;
+	struct sim_options with = *options;
+	struct sim *sim;
+
+	with.size = 2;
+	sim = sim_new(11, &with);
+	CHECK(sim_start(sim, false));
+	sim_settle(sim);
+	CHECK(put(sim, 12));
+	for (frame = 0; frame < with.frames; frame++)
+		for (lane = 0; lane < with.k; lane++)
+			for (side = 0; side < SHARD_SIDES; side++)
+				before[frame][lane][side] = record_at(sim, sim->drive[lost], frame, lane, side);
+	core_lose(sim->core, lost, "a test");
+	sim_issue(sim);
+	ticks(sim);
+	CHECK(put(sim, 3));
+	CHECK(sim_add(sim, false));
+	sim_settle(sim);
+	ticks(sim);
+	CHECK(!sim->error[0]);
+	for (frame = 0; frame < with.frames; frame++) {
+		for (lane = 0; lane < with.k; lane++) {
+			bool old = false, new = false, had = false;
+
+			for (side = 0; side < SHARD_SIDES; side++) {
+				uint32_t length = record_at(sim, sim->drive[lost], frame, lane, side);
+
+				had |= before[frame][lane][side] > 0;
+				old |= length && (length == before[frame][lane][0] || length == before[frame][lane][1]);
+				new |= length > before[frame][lane][0] && length > before[frame][lane][1];
+			}
+			*same += had && new;
+			CHECK(!(old && new));
+		}
+	}
+	sim_free(sim);
+	return true;
+}
+
+/* With each backup lost: one of them has the parity of each open segment. */
+static bool test_all_sides(const struct sim_options *options)
+{
+	uint32_t same = 0, lost;
+
+	for (lost = 0; lost < options->backups; lost++)
+		if (!test_sides(options, lost, &same))
+			return false;
+	return same > 0;
+}
+
 /* The power fails in each request of a recovery, and no write that was not flushed is left. */
 static bool test_cut_off(uint32_t *tries)
 {
@@ -587,6 +672,10 @@ int main(int argc, char **argv)
 		tap_ok(test_stream(&codes[i]), "%u+%u: a stream of small writes costs fewer blocks", codes[i].k,
 		       codes[i].m);
 	}
+	tap_ok(test_all_sides(&codes[0]), "a parity shard that comes back has no records of before");
+	stripe_mutation = 1ull << STRIPE_RULE_ADD_SIDES;
+	tap_ok(!test_all_sides(&codes[0]), "without ADD_SIDES this is noticed");
+	stripe_mutation = 0;
 	lsmem_mutation |= 1ull << RULE_EXTEND_WHOLE;
 	tap_ok(!test_return(&codes[0], false, &tries) && !test_return(&codes[1], true, &tries),
 	       "without EXTEND_WHOLE this is noticed");

@@ -10,6 +10,7 @@
 #include "sim.h"
 #include "../common/tap.h"
 #include "core/fetch.h"
+#include "stripe/rule.h"
 
 uint64_t lsmem_mutation;
 
@@ -26,6 +27,11 @@ uint64_t lsmem_mutation;
 static const struct sim_options one = { .frames = 12, .size = 2, .steps = 100 };
 static const struct sim_options three = {
 	.frames = 12, .size = 2, .steps = 100, .backups = 3, .replicas = 3, .min_replicas = 2,
+};
+
+static const struct sim_options coded[] = {
+	{ .frames = 12, .size = 2, .steps = 100, .backups = 3, .k = 2, .m = 1 },
+	{ .frames = 12, .size = 2, .steps = 100, .backups = 5, .k = 3, .m = 2 },
 };
 
 /* Lengths of the objects: in one block, across two, across seglets, of many blocks, the longest. */
@@ -236,6 +242,8 @@ static void start(void)
 		t.nr_in_flight++;
 		t.reads_of[read.backup]++;
 		t.asked[read.backup]++;
+		if (t.reads_of[read.backup] > FETCH_READS)
+			t.error = "too many reads";
 	}
 }
 
@@ -745,12 +753,12 @@ static bool test_killed(const struct sim_options *options)
 }
 
 /* A backup is lost with requests under way and waiting: the others answer them. */
-static bool test_lost(void)
+static bool test_lost(const struct sim_options *options)
 {
 	uint32_t lost, i;
 
-	for (lost = 0; lost < 3; lost++) {
-		CHECK(begin(&three));
+	for (lost = 0; lost < options->backups; lost++) {
+		CHECK(begin(options));
 		for (i = 0; i < 200; i++)
 			ask(i % OBJECTS);
 		ask_segment(0);
@@ -759,7 +767,7 @@ static bool test_lost(void)
 		memset(t.asked, 0, sizeof(t.asked));
 		for (i = 0; i < 50; i++)
 			ask(i % OBJECTS);
-		complete_all(7 & ~(1u << lost), 0);
+		complete_all(~(1u << lost), 0);
 		CHECK(!t.asked[lost] && !t.pending);
 		for (i = 0; i < t.nr_asks; i++)
 			CHECK(!t.asks[i].result);
@@ -857,14 +865,14 @@ static bool test_fair(void)
 }
 
 /* A segment that a recovery has cut ends there: what lies behind is not given. */
-static bool test_cut(void)
+static bool test_cut(const struct sim_options *options)
 {
 	struct lsmem_fill_one given;
 	const uint8_t *data;
-	uint32_t home, at;
+	uint32_t home, at, nr, i;
 	struct ask *kept;
 
-	CHECK(begin(&one));
+	CHECK(begin(options));
 	fetch_free(t.f);
 	CHECK(model_put(t.sim->model, 9, 1, 5000));
 	sim_settle(t.sim);
@@ -884,12 +892,18 @@ static bool test_cut(void)
 	t.pending++;
 	fetch_take(t.f, &kept->one, t.now);
 	start();
-	CHECK(t.nr_in_flight == 1);
 	home = segment_of(9)->home;
+	nr = options->k ? lsmem_block_round(home) / LSMEM_BLOCK : 1;
+	CHECK(t.nr_in_flight == (nr < options->k || !options->k ? nr : options->k));
 	at = home & ~(LSMEM_BLOCK - 1);
 	CHECK(home % LSMEM_BLOCK && home % LSMEM_BLOCK < LSMEM_BLOCK - 8);
-	disk_flip(t.sim->disk, where(&t.reads[0]) + at, (home - at + 8) * 8);
-	complete(0, 0);
+	/* Of a coded store the row has the end of the log; in the other blocks the object is damaged. */
+	for (i = 0; i < READS; i++) {
+		if (!t.in_flight[i])
+			continue;
+		disk_flip(t.sim->disk, where(&t.reads[i]) + (options->k ? 0 : at), (home - at + 8) * 8);
+		complete(i, 0);
+	}
 	CHECK(fetch_fills(t.f, &given, 1) == 1 && !given.result);
 	CHECK(given.length == lsmem_block_round(home));
 	data = (const void *)(uintptr_t)given.data;
@@ -1188,16 +1202,237 @@ static bool test_random(void)
 {
 	uint64_t seed;
 
-	for (seed = 1; seed <= 40; seed++)
-		if (!random_run(seed, seed % 2 ? &three : &one)) {
+	for (seed = 1; seed <= 60; seed++)
+		if (!random_run(seed, seed % 3 == 0 ? &coded[1] : seed % 3 == 1 ? &three : &one)) {
 			tap_note("seed %llu", (unsigned long long)seed);
 			return false;
 		}
 	return true;
 }
 
+/* ---- Coded stores ------------------------------------------------------ */
+
+enum fault { LOST, ERRORS, WRONG, SILENT, FAULTS };
+
+/* Let reads end, those of the backups in a mask with a fault, until nothing more happens. */
+static void go_on(uint32_t bad, enum fault fault)
+{
+	uint32_t rounds;
+
+	t.wrong = fault == WRONG ? bad : 0;
+	for (rounds = 0; rounds < 1000; rounds++) {
+		complete_all(~bad, 0);
+		if (fault == SILENT) {
+			if (!t.pending || fetch_due(t.f) == FETCH_NEVER)
+				break;
+			t.now = fetch_due(t.f);
+			fetch_late(t.f, t.now);
+		} else {
+			complete_all(bad, fault == ERRORS ? -EIO : 0);
+			if (!t.nr_in_flight)
+				break;
+		}
+	}
+	t.wrong = 0;
+}
+
+/* Find the backups with the data shards of the segment. */
+static uint32_t data_shards(void)
+{
+	uint32_t data = 0, b;
+
+	ask_segment(0);
+	complete_all(~0u, 0);
+	for (b = 0; b < CORE_BACKUPS; b++)
+		data |= (t.asked[b] > 0) << b;
+	memset(t.asked, 0, sizeof(t.asked));
+	return data;
+}
+
+/* Backups in a mask have a fault: with up to m of them all is read, with more there are errors, and nothing is wrong. */
+static bool subset(const struct sim_options *options, uint32_t bad, enum fault fault)
+{
+	bool enough = (uint32_t)__builtin_popcount(bad) <= options->m;
+	uint32_t data, i, errors = 0, b;
+	struct fetch_bad named;
+	struct ask *segment;
+
+	CHECK(begin(options));
+	data = data_shards();
+	CHECK((uint32_t)__builtin_popcount(data) == options->k && !stats().degraded);
+	for (b = 0; fault == LOST && b < options->backups; b++)
+		if (bad >> b & 1u)
+			core_lose(t.sim->core, b, "a test");
+	for (i = 0; i < OBJECTS; i++)
+		ask(i);
+	segment = ask_segment(0);
+	go_on(bad, fault);
+	if (enough) {
+		for (i = 0; i < t.nr_asks; i++)
+			CHECK(!t.asks[i].result);
+		CHECK(!stats().failures && !stats().degraded == !(bad & data));
+		if (fault == LOST)
+			for (b = 0; b < options->backups; b++)
+				CHECK(!(bad >> b & 1u) || !t.asked[b]);
+	} else {
+		CHECK(segment->result == (fault == SILENT && bad & data ? PENDING : bad & data ? -EIO : 0));
+	}
+	/* What was late comes at last, or fails: both are of no use any more. */
+	complete_all(~0u, enough && bad & 1u ? 0 : -EIO);
+	for (i = 0; i < t.nr_asks; i++) {
+		CHECK(t.asks[i].result <= 0);
+		errors += t.asks[i].result != 0;
+	}
+	CHECK(stats().failures == errors && !!errors == !(enough || !(bad & data)));
+	CHECK(fetch_bad_next(t.f, &named) == !!errors && (!errors || named.segment == segment->one.segment));
+	sim_settle(t.sim);
+	return end();
+}
+
+static bool test_subsets(const struct sim_options *options, enum fault fault)
+{
+	uint32_t bad;
+
+	for (bad = 1; bad < 1u << options->backups; bad++) {
+		uint32_t nr = (uint32_t)__builtin_popcount(bad);
+
+		if (nr > options->m + 1 || (nr > options->m && fault == LOST) || subset(options, bad, fault))
+			continue;
+		tap_note("backups %#x", bad);
+		return false;
+	}
+	return true;
+}
+
+/* An object is read from the one data shard that has it, or from two: the others are not touched. */
+static bool test_direct(const struct sim_options *options)
+{
+	uint32_t i, b, reads;
+	struct ask *small;
+
+	CHECK(begin(options));
+	for (i = 0; i < 3; i++) {
+		memset(t.asked, 0, sizeof(t.asked));
+		small = ask_whole(i);
+		start();
+		for (b = reads = 0; b < options->backups; b++)
+			reads += t.asked[b];
+		CHECK(reads == small->one.blocks && t.nr_in_flight == reads);
+		complete_all(~0u, 0);
+		CHECK(!small->result && small->fills == 1);
+	}
+	CHECK(!stats().degraded && !stats().second);
+	return end();
+}
+
+/* Blocks of the row of an object are bad, of up to m shards: it is read, and core makes the shards anew. */
+static bool test_blocks(const struct sim_options *options)
+{
+	uint32_t bad, i, nr;
+	struct fetch_read read;
+	struct core_stats core;
+	struct ask *first;
+
+	for (bad = 1; bad < 1u << options->backups; bad++) {
+		uint64_t row;
+
+		nr = (uint32_t)__builtin_popcount(bad);
+		if (nr > options->m)
+			continue;
+		CHECK(begin(options));
+		first = ask(1);
+		CHECK(fetch_next(t.f, &read, t.now));
+		t.reads[read.id] = read;
+		t.in_flight[read.id] = true;
+		t.nr_in_flight++;
+		t.reads_of[read.backup]++;
+		/* The frames of a stripe have the same number on all backups, since all stripes have. */
+		row = read.offset;
+		for (i = 0; i < options->backups; i++)
+			if (bad >> i & 1u)
+				disk_flip(t.sim->disk, t.sim->drive[i] * t.sim->span + row,
+					  (entry_of(1)->at % LSMEM_BLOCK + 30) * 8);
+		complete_all(~0u, 0);
+		CHECK(!first->result && first->fills == (bad >> read.backup & 1u ? 2u : 1u));
+		CHECK(stats().degraded == (bad >> read.backup & 1u) && !stats().failures);
+		core_scrub(t.sim->core, 0);
+		for (i = 0; i < 40; i++) {
+			core_tick(t.sim->core);
+			sim_issue(t.sim);
+			sim_settle(t.sim);
+		}
+		core_stats(t.sim->core, &core);
+		CHECK(core.bad_replicas == (bad >> read.backup & 1u ? nr : 0) && !core.short_segments);
+		CHECK(end());
+	}
+	return true;
+}
+
+/* While a backup is late, nothing more is read from it: no reader waits for it again. */
+static bool test_avoided(const struct sim_options *options)
+{
+	uint32_t late, data, i;
+
+	CHECK(begin(options));
+	data = data_shards();
+	late = (uint32_t)__builtin_ctz(data);
+	for (i = 0; i < OBJECTS; i++)
+		ask(i);
+	go_on(1u << late, SILENT);
+	CHECK(!t.pending && stats().second && t.reads_of[late]);
+	memset(t.asked, 0, sizeof(t.asked));
+	for (i = 0; i < 200; i++)
+		ask(i % OBJECTS);
+	complete_all(~(1u << late), 0);
+	CHECK(!t.pending && !t.asked[late] && stats().degraded);
+	complete_all(~0u, 0);
+	/* It has answered. */
+	for (i = 0; i < OBJECTS; i++)
+		ask(i);
+	complete_all(~0u, 0);
+	CHECK(!t.pending && t.asked[late] && !stats().failures);
+	return end();
+}
+
+/* m backups do not answer, and are asked by all classes of requests: readers of the others go on. */
+static bool test_hang(const struct sim_options *options)
+{
+	uint32_t bad = (1u << options->m) - 1, round, i;
+
+	CHECK(begin(options));
+	for (round = 0; round < 20; round++) {
+		for (i = 0; i < 150; i++)
+			ask(i % OBJECTS);
+		ask_segment(0);
+		ask_segment(0);
+		go_on(bad, SILENT);
+		CHECK(!t.pending);
+		for (i = 0; i < 40; i++)
+			fetch_second(t.f);
+	}
+	complete_all(~0u, -EIO);
+	return end();
+}
+
+static bool test_without(uint32_t rule, bool (*test)(const struct sim_options *options))
+{
+	bool noticed;
+
+	stripe_mutation = 1ull << rule;
+	noticed = !test(&coded[1]);
+	stripe_mutation = 0;
+	if (noticed) {
+		fetch_free(t.f);
+		sim_free(t.sim);
+	}
+	return noticed;
+}
+
 int main(void)
 {
+	static const char * const faults[] = { "are lost", "fail", "give wrong bytes", "do not answer" };
+	uint32_t i, fault;
+
 	tap_ok(test_all(&one), "objects of all lengths, and segments");
 	tap_ok(test_all(&three), "the same, from three backups");
 	tap_ok(test_last(), "more is asked for than the segment has");
@@ -1215,10 +1450,13 @@ int main(void)
 	tap_ok(test_forgotten(), "requests that the kernel does not need any more");
 	tap_ok(test_killed(&one), "the daemon is killed with requests under way");
 	tap_ok(test_killed(&three), "the same, with three backups");
-	tap_ok(test_lost(), "a backup is lost with requests under way");
+	tap_ok(test_killed(&coded[1]), "the same, of a coded store");
+	tap_ok(test_lost(&three), "a backup is lost with requests under way");
+	tap_ok(test_lost(&coded[0]) && test_lost(&coded[1]), "the same, of coded stores");
 	tap_ok(test_bounds(), "reads in flight are bounded, more so while there are writes");
 	tap_ok(test_fair(), "no reader and no cleaner is kept waiting by others");
-	tap_ok(test_cut(), "nothing from behind the cut of a segment");
+	tap_ok(test_cut(&one), "nothing from behind the cut of a segment");
+	tap_ok(test_cut(&coded[0]), "the same, of a coded store");
 	tap_ok(test_merged(), "what lies close together is one read");
 	tap_ok(test_merged_segments(), "what lies in two segments is two");
 	tap_ok(test_merged_failed(&one), "a read of several fails: each is read alone");
@@ -1226,5 +1464,18 @@ int main(void)
 	tap_ok(test_merged_late(), "a read of several is late");
 	tap_ok(test_merged_forgotten(), "a read of several that are not all wanted, or by no one");
 	tap_ok(test_random(), "random runs");
+	for (i = 0; i < sizeof(coded) / sizeof(coded[0]); i++) {
+		tap_ok(test_all(&coded[i]), "%u+%u: objects of all lengths, and segments", coded[i].k, coded[i].m);
+		tap_ok(test_direct(&coded[i]), "%u+%u: an object is read from the shard that has it", coded[i].k, coded[i].m);
+		for (fault = 0; fault < FAULTS; fault++)
+			tap_ok(test_subsets(&coded[i], fault), "%u+%u: all sets of backups %s", coded[i].k, coded[i].m,
+			       faults[fault]);
+		tap_ok(test_blocks(&coded[i]), "%u+%u: bad blocks are passed over, and made anew", coded[i].k, coded[i].m);
+		tap_ok(test_avoided(&coded[i]), "%u+%u: a late backup is not asked again", coded[i].k, coded[i].m);
+		tap_ok(test_hang(&coded[i]), "%u+%u: backups that hang leave buffers for others", coded[i].k, coded[i].m);
+	}
+	tap_ok(test_without(STRIPE_RULE_READ_CUT, test_cut), "without READ_CUT this is noticed");
+	tap_ok(test_without(STRIPE_RULE_READ_CHECKED, test_blocks), "without READ_CHECKED this is noticed");
+	tap_ok(test_without(STRIPE_RULE_TABLE_BLOCK, test_blocks), "without TABLE_BLOCK this is noticed");
 	return tap_end();
 }

@@ -106,6 +106,10 @@ static const struct {
 							       .batch_us = 400, .join = true } },
 	{ "coded 2+1, rows that wait", { .frames = 10, .size = 1, .steps = 200, .kills = 20, .faults = 10,
 					 .backups = 3, .k = 2, .m = 1, .batch_us = 400 } },
+	{ "coded 2+1, tiered", { .frames = 10, .size = 1, .steps = 200, .kills = 20, .faults = 10, .tiered = true,
+				 .backups = 3, .k = 2, .m = 1 } },
+	{ "coded 3+2 of six that come back, tiered", { .frames = 10, .size = 1, .steps = 200, .kills = 20, .faults = 20,
+						       .tiered = true, .backups = 6, .k = 3, .m = 2, .join = true } },
 	{ "coded 5+4", { .frames = 6, .size = 1, .steps = 200, .kills = 20, .faults = 20,
 			 .backups = 9, .k = 5, .m = 4 } },
 };

@@ -18,6 +18,12 @@ static const struct sim_options tiered = { .frames = 12, .size = 2, .steps = 100
 static const struct sim_options three = {
 	.frames = 12, .size = 2, .steps = 100, .tiered = true, .backups = 3, .min_replicas = 2,
 };
+static const struct sim_options coded = {
+	.frames = 12, .size = 2, .steps = 100, .tiered = true, .backups = 5, .k = 3, .m = 2,
+};
+static const struct sim_options coded_loaded = {
+	.frames = 12, .size = 2, .steps = 100, .backups = 5, .k = 3, .m = 2,
+};
 static const struct sim_options verified = {
 	.frames = 12, .size = 2, .steps = 100, .tiered = true, .verify = true,
 };
@@ -29,11 +35,11 @@ static const struct sim_options three_verified = {
 /* Everything is there, and objects were not read. */
 static bool test_read(void)
 {
-	const struct sim_options *kinds[] = { &loaded, &tiered, &three };
-	uint64_t bytes[3];
+	const struct sim_options *kinds[] = { &loaded, &tiered, &three, &coded_loaded, &coded };
+	uint64_t bytes[5];
 	uint32_t i;
 
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 5; i++) {
 		struct sim *sim = tier_begin(kinds[i]);
 
 		sim_cut(sim, DISK_CUT_DROP);
@@ -51,6 +57,7 @@ static bool test_read(void)
 		 (unsigned long long)bytes[1] >> 10);
 	/* What is left are headers, directories, and segments that were open, these of each replica. */
 	CHECK(bytes[0] > bytes[1] + 7 * TIER_LARGE && bytes[2] < 3 * bytes[1]);
+	CHECK(bytes[3] > bytes[4] + 7 * TIER_LARGE);
 	return true;
 }
 
