@@ -6,8 +6,8 @@ For each function its first call fails, then its second, and so on, until the se
 clients send what makes it call them (tests/common/nth.h). Each time the server serves, or ends with a sentence: nothing
 crashes, hangs, leaks or stays behind. One connection at most is closed, or has an error as an answer.
 
-The server was linked with tests/common/nth.c, or has it by --preload. Of many calls only each --step fails, with which one
-begins $LSMEM_SEED chooses.
+The server was linked with tests/common/nth.c, or has it by --preload. Of many calls only each --step fails, with which
+one begins $LSMEM_SEED chooses.
 """
 
 import argparse
@@ -34,7 +34,8 @@ REQUESTS: tuple[tuple[bytes, tuple[bytes, ...]], ...] = (
     (b"mg a v\r\n", (b"abc",)), (b"append a 0 0 3\r\ndef\r\n", (b"STORED",)), (b"set n 0 0 1\r\n1\r\n", (b"STORED",)),
     (b"incr n 1\r\n", (b"2", b"3")), (b"touch a 100\r\n", (b"TOUCHED",)), (b"stats detail on\r\n", (b"OK",)),
     (b"get a:1\r\n", (b"END",)), (b"stats detail dump\r\n", (b"END",)), (b"stats conns\r\n", (b"END",)),
-    (b"stats\r\n", (b"END",)), (b"lru_crawler metadump all\r\n", (b"END",)), (b"delete a\r\n", (b"DELETED", b"NOT_FOUND")),
+    (b"stats\r\n", (b"END",)), (b"lru_crawler metadump all\r\n", (b"END",)),
+    (b"delete a\r\n", (b"DELETED", b"NOT_FOUND")),
     (b"flush_all\r\n", (b"OK",)), (b"watch fetchers\r\n", (b"OK",)),
 )
 
@@ -203,7 +204,8 @@ def main() -> None:
         number += 1
         calls, wrong = sweep(asked, function, where)
         failed += bool(wrong)
-        print(f"{'not ' if wrong else ''}ok {number} - {'TCP: ' if where else ''}{function}: {calls} calls that fail", flush=True)
+        print(f"{'not ' if wrong else ''}ok {number} - {'TCP: ' if where else ''}{function}: {calls} calls that fail",
+              flush=True)
         for line in wrong:
             print(f"# {line}", flush=True)
     print(f"1..{number}")

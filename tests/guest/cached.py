@@ -9,6 +9,7 @@ set after it. crowd: a hundred connections at once, with keys of their own, and 
 """
 
 import json
+import os
 import random
 import socket
 import sys
@@ -20,7 +21,7 @@ KEYS = 40		# of each connection
 PIPELINE = 60		# most commands in one
 LONG_BYTES = 100_000
 LONG_GET = 20_000	# most keys in a line
-WAIT = 60.0
+WAIT = float(os.environ.get("LSMEM_WAIT", "60"))	# seconds for an answer
 CROWD = 100		# connections
 COUNTERS = 2		# that all of them add to
 ADDITIONS = 10		# in a round

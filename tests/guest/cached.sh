@@ -154,7 +154,10 @@ fi
 
 [ -e "$memcached/made" ] || { echo "# no memcached when the tests were built: its own tests are left out"; tap_end; exit; }
 mkdir "$scratch/memcached"
-ln -s "$memcached/t" "$memcached/timedrun" "$here/cached/memcached-debug" "$scratch/memcached/"
+ln -s "$memcached/timedrun" "$here/cached/memcached-debug" "$scratch/memcached/"
+cp -r "$memcached/t" "$scratch/memcached/"
+# One item over the limit evicts at once in memcached; here evictions are 1 MiB at least, and cached_watch.py has them
+sed -i -e 's/tests => 30;/tests => 26;/' -e '/^# test combined logs/,/^}/d' "$scratch/memcached/t/watcher.t"
 for file in "$memcached"/t/*.t; do
 	name=$(basename "$file" .t)
 	mark=$(awk -v name="$name" '$2 == name { print $1 }' "$here/cached/tests")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Logs of lsmemcached, for cached.sh and tests/cached: cached_watch.py SOCKET [PART ..].
 
-The server obeys debugtime, and closes connections that are idle for IDLE seconds. The parts, all of them without a name:
-lines: each log has its lines and no others. events: connections that begin and end. ends: watchers that are closed, and
+The server obeys debugtime, and closes connections that are idle for IDLE seconds. The parts, without a name all of
+them: lines: each log has its lines and no others. events: connections that begin and end. ends: watchers that are closed, and
 that are idle. slow: one does not read; another one gets all, and both know how many lines there are. evicted: a cache
 whose store has 128 MiB at most.
 """
@@ -145,8 +145,8 @@ def logs_alone(path: str) -> None:
         get("gone", "expired")
         if verb == "replace":
             store("gone", "not_stored", "replace", 1)
-    run(b"set j 0 0 1\r\n1\r\nappend j 0 0 2\r\n23\r\nprepend j 0 0 1\r\n0\r\nreplace j 0 0 1\r\n7\r\ncas j 0 0 1 1\r\nx\r\n"
-        b"cas none 0 0 1 1\r\nx\r\nincr j 1\r\ntouch none 1\r\n",
+    run(b"set j 0 0 1\r\n1\r\nappend j 0 0 2\r\n23\r\nprepend j 0 0 1\r\n0\r\nreplace j 0 0 1\r\n7\r\n"
+        b"cas j 0 0 1 1\r\nx\r\ncas none 0 0 1 1\r\nx\r\nincr j 1\r\ntouch none 1\r\n",
         b"STORED\r\n" * 4 + b"EXISTS\r\nNOT_FOUND\r\n8\r\nNOT_FOUND\r\n")
     get("j", "not_found")
     store("j", "stored", "set", 1)
@@ -305,8 +305,8 @@ def evicted(path: str) -> None:
         """Whether each item was read, by its number."""
         items = {}
         for line in got[:]:
-            if not (found := re.fullmatch(r"type=eviction key=(\S+) fetch=(yes|no) ttl=(-?\d+) la=(\d+) clsid=1 size=(\d+)",
-                                          line)):
+            form = r"type=eviction key=(\S+) fetch=(yes|no) ttl=(-?\d+) la=(\d+) clsid=1 size=(\d+)"
+            if not (found := re.fullmatch(form, line)):
                 sys.exit(f"watch {log.name}: {line!r}")
             if not found[1].startswith("big%23"):
                 continue
