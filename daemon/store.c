@@ -279,21 +279,15 @@ static int create_store(struct lsmemd *d, const struct recover *r,
 }
 
 /*
- * Is the store in the kernel one that can be coded, if it is to be, and are the segments of an active one as long as this
- * daemon writes them? The kernel keeps what the activation said.
+ * Are the segments of an active store as long as this daemon writes them? The kernel keeps what the activation said.
  *
  * Return: STATUS_OK or STATUS_REFUSED.
  */
-static int check_coded(const struct lsmemd *d)
+static int check_length(const struct lsmemd *d)
 {
 	uint32_t bytes = store_segment_bytes(d);
 	uint64_t has;
 
-	if (config_coded(&d->config) && d->kernel.instant) {
-		log_err("%s: was made for instant restarts, which coded stores do not have yet: \"lsmemctl destroy %s\", leave out \"node =\", and lsmemd makes a store that fits",
-			d->kernel.name, d->kernel.name);
-		return STATUS_REFUSED;
-	}
 	if (d->kernel.state != LSMEM_STATE_ACTIVE)
 		return STATUS_OK;
 	if (!kernel_number(d->kernel.name, "segment_bytes", &has))
@@ -371,7 +365,7 @@ int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_s
 		return attach_failed(d, name, super, err);
 	status = frozen_check(d);
 	if (!status)
-		status = check_coded(d);
+		status = check_length(d);
 	if (status)
 		return status;
 	if (super && (d->kernel.kind != le32toh(super->kind) ||

@@ -230,12 +230,6 @@ static int check_code(struct config_parser *p, const struct config *c)
 		return config_fail(p, replicas,
 				   "%s: not with code = %u+%u, whose segments have shards in place of replicas; leave one of them out, \"min_parity =\" says how many shards must be there",
 				   c->store.replicas_line ? "replicas" : "min_replicas", c->store.code.k, c->store.code.m);
-	if (c->store.capacity_line)
-		return config_fail(p, c->store.capacity_line,
-				   "capacity: not with \"code =\": objects of a coded store are all in memory, this version does not read single ones from shards; leave capacity out and make size larger, or use replicas");
-	if (c->store.instant)
-		return config_fail(p, c->store.restart_line,
-				   "restart = instant: not with \"code =\": a coded store is loaded before it is served, this version does not read single objects from shards; leave restart out, or use replicas");
 	for (i = 0; i < c->nr_backups; i++)
 		if (c->backups[i].ack_memory)
 			return config_fail(p, c->backups[i].ack_line,
@@ -283,7 +277,7 @@ static int check_move(struct config_parser *p, const struct config *c, unsigned 
 				   "no secret in [move]: \"secret = FILE\" is needed, the secret of the hosts that can move the store");
 	if (config_coded(c))
 		return config_fail(p, line,
-				   "[move]: not with \"code =\": a store that moves leaves objects on its backups, and this version does not read single ones from shards; leave [move] out, or use replicas");
+				   "[move]: not with \"code =\": this version does not move coded stores; leave [move] out, or use replicas");
 	if (!cluster)
 		return config_fail(p, line, "[move] needs [cluster]: etcd says which host has the store");
 	if (!c->store.instant && !c->store.capacity_line)

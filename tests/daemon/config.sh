@@ -255,6 +255,8 @@ bad 'more replicas than backups' "[store]\nreplicas = 3\n$a$b" '2: replicas = 3:
 bad 'more replicas than domains' "[store]\nreplicas = 2\n${a}domain = x\n${b}domain = x\n" '2: replicas = 2: each needs a failure domain of its own, and the backups are in 1'
 # A coded store.
 good 'two and one' "[store]\ncode = 2+1\n$a$b$c"
+good 'a coded store, tiered' "[store]\nsize = 128M\ncapacity = 384M\ncode = 2+1\n$a$b$c"
+good 'a coded store, instant' "[store]\nrestart = instant\ncode = 2+1\n$a$b$c"
 good 'no loss is survived without a wait' "[store]\ncode = 2+1\nmin_parity = 1\n$a$b$c"
 good 'three and two, of sixteen' "[store]\nkind = block\nmin_parity = 0\ncode = 3+2\n$a$b$c$more"
 good 'fifteen and one' "[store]\ncode = 15+1\n$a$b$c$more"
@@ -279,9 +281,7 @@ done
 bad 'batch_us alone' "[store]\nbatch_us = 400\n$a$b$c" '2: batch_us: only with "code ="'
 bad 'replicas and a code' "[store]\nreplicas = 2\ncode = 2+1\n$a$b$c" '2: replicas: not with code = 2+1, whose segments have shards in place of replicas; leave one of them out, "min_parity =" says how many shards must be there'
 bad 'min_replicas and a code' "[store]\ncode = 2+1\nmin_replicas = 2\n$a$b$c" '3: min_replicas: not with code = 2+1, whose segments have shards in place of replicas; leave one of them out, "min_parity =" says how many shards must be there'
-bad 'coded and tiered' "[store]\ncode = 2+1\ncapacity = 1G\n$a$b$c" '3: capacity: not with "code =": objects of a coded store are all in memory, this version does not read single ones from shards; leave capacity out and make size larger, or use replicas'
-bad 'coded and instant' "[store]\nrestart = instant\ncode = 2+1\n$a$b$c" '2: restart = instant: not with "code =": a coded store is loaded before it is served, this version does not read single objects from shards; leave restart out, or use replicas'
-bad 'coded and moved' "[store]\ncode = 2+1\n$a$b$c[cluster]\netcd = http://10.0.0.1:2379\n[move]\nlisten = rdma://10.0.0.5\nsecret = /move\n" '11: [move]: not with "code =": a store that moves leaves objects on its backups, and this version does not read single ones from shards; leave [move] out, or use replicas'
+bad 'coded and moved' "[store]\ncode = 2+1\n$a$b$c[cluster]\netcd = http://10.0.0.1:2379\n[move]\nlisten = rdma://10.0.0.5\nsecret = /move\n" '11: [move]: not with "code =": this version does not move coded stores; leave [move] out, or use replicas'
 bad 'coded, and acknowledged from memory' "[store]\ncode = 2+1\n$a$b[backup c]\npath = rdma://h/c\nkey = /k\nack = memory\n" '10: ack = memory: not with "code =", whose writes count when they are durable on all shards; leave it out, or use replicas'
 bad 'more needed than wanted' "[store]\nmin_replicas = 3\nreplicas = 2\n$a$b$c" '2: min_replicas = 3: allowed is at most replicas, 2'
 for rate in 0 1K 2T fast; do

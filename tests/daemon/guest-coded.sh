@@ -7,25 +7,7 @@
 #
 #	qemu/run --drive backup:1G --drive other:1G -- tests/daemon/guest-coded.sh
 . "$(dirname "$0")/guest-lib.sh"
-sectors=$((320 << 11))
-. "$here/several-lib.sh"
-cut_device e "$drive" 2
-cut_device f "$other" 2
-dd if=/dev/zero of=/dev/mapper/e bs=1M count=8 oflag=direct status=none
-dd if=/dev/zero of=/dev/mapper/f bs=1M count=8 oflag=direct status=none
-declare -A drive_of=([a]=$drive [b]=$drive [c]=$other [d]=$other [e]=$drive [f]=$other)
-declare -A number_of=([a]=0 [b]=1 [c]=0 [d]=1 [e]=2 [f]=2)
-
-# coded TEXT NAME ..: write the configuration, with TEXT in [store]
-coded()
-{
-	local name text=$1
-	shift
-	printf '[store]\nsize = 128M\nrejoin = 1\ncopy_rate = 1G\nscrub = no\n%b' "$text" >"$conf"
-	for name in "$@"; do
-		printf '[backup %s]\npath = /dev/mapper/%s\ntimeout = 5\n' "$name" "$name" >>"$conf"
-	done
-}
+. "$here/coded-lib.sh"
 
 # goes_on NAME: more becomes durable, with what is left. A daemon that has just begun counts from 0.
 goes_on()
@@ -33,35 +15,6 @@ goes_on()
 	until_is "$daemon_pid" daemon pid
 	before=$(daemon log_bytes)
 	ok "$1: writers go on" until_is 0 eval 'rises; echo $?'
-}
-
-# lost_all NAME ..: these backups are lost
-lost_all()
-{
-	local name
-	for name in "$@"; do
-		until_is lost backup "$name" state || return 1
-	done
-}
-
-# used_all NAME ..: these backups are used, and no segment has too few shards
-used_all()
-{
-	local name
-	for name in "$@"; do
-		until_is used backup "$name" state || return 1
-	done
-	until_is 0 daemon segments_short
-}
-
-# sound NAME BACKUP ..: lsmemctl check of all backups
-sound()
-{
-	local name=$1
-	shift
-	run "$ctl" check "${@/#//dev/mapper/}" --json
-	is "$name: check: sound" "$(jq -r .verdict "$scratch/out")" sound
-	[ "$status" -eq 0 ] || sed 's/^/# /' "$scratch/err"
 }
 
 # life NAME LOST.. / MISSING.. / ALL..: see the top of this file
@@ -76,7 +29,7 @@ life()
 	goes_on "$name: killed"
 	mark
 	for one in $lost; do
-		spoil "$one" "${drive_of[$one]}" "${number_of[$one]}"
+		spoil_one "$one"
 	done
 	ok "$name: $lost are lost" lost_all $lost
 	goes_on "$name: $lost are lost"
@@ -88,9 +41,7 @@ life()
 	goes_on "$name: killed without $lost"
 	# New drives take their places.
 	for one in $lost; do
-		dd if=/dev/zero of="${drive_of[$one]}" bs=1M count=8 seek=$((${number_of[$one]} * (sectors >> 11))) \
-			oflag=direct status=none
-		cut_device "$one" "${drive_of[$one]}" "${number_of[$one]}"
+		renew "$one"
 	done
 	ok "$name: new ones are used, and have their shards" used_all $lost
 	"$ctl" backups | sed 's/^/# /'
@@ -104,7 +55,7 @@ life()
 	load 900
 	goes_on "$name: $missing are missing"
 	for one in $missing; do
-		cut_device "$one" "${drive_of[$one]}" "${number_of[$one]}"
+		bring_back "$one"
 	done
 	ok "$name: they come back, and have their shards" used_all $missing
 	goes_on "$name: all are there"
@@ -176,10 +127,6 @@ coded '' a b c
 refuses 'without code' 2 'is coded: "code = 2+1" is needed in \[store\]'
 coded 'code = 3+2\n' a b c d e
 refuses 'another code' 2 'names 5 backups, and the store has 3'
-coded 'code = 2+1\nnode = lsmem\n' a b c
-run "$ctl" create --size 128M --durable --instant
-refuses 'a store for instant restarts' 5 'lsmem: was made for instant restarts, which coded stores do not have yet'
-run "$ctl" destroy "$store"
 # After a drain all of it is on the backups.
 coded 'code = 2+1\n' a b c
 ok '2+1: starts again' start again

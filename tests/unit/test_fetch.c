@@ -66,6 +66,7 @@ static struct {
 	uint32_t reads_of[CORE_BACKUPS];	/* in flight */
 	uint32_t asked[CORE_BACKUPS];		/* reads begun */
 	uint32_t wrong;				/* mask of backups whose data are damaged on their way */
+	uint64_t sick[CORE_BACKUPS];		/* reads of the block at this offset fail; 0: none */
 	struct ask asks[ASKS];
 	uint32_t nr_asks, pending;
 	const char *error;
@@ -251,6 +252,8 @@ static void complete(uint32_t id, int error)
 {
 	const struct fetch_read *read = &t.reads[id];
 
+	if (t.sick[read->backup] - read->offset < read->length)
+		error = -EIO;
 	disk_read(t.sim->disk, where(read), read->data, read->length);
 	if (t.wrong >> read->backup & 1u)
 		memset(read->data, 0x5a, read->length);
@@ -1368,6 +1371,30 @@ static bool test_blocks(const struct sim_options *options)
 	return true;
 }
 
+/* More than m shards have a bad block, or one that cannot be read, but no two of them in the same row. */
+static bool test_scattered(const struct sim_options *options, bool unreadable)
+{
+	struct ask *large;
+	uint64_t row;
+	uint32_t i;
+
+	CHECK(begin(options));
+	large = ask_whole(7);
+	start();
+	for (i = 0; !t.in_flight[i]; i++)
+		;
+	row = t.reads[i].offset + LSMEM_BLOCK;
+	for (i = 0; i <= options->m; i++, row += LSMEM_BLOCK) {
+		if (unreadable)
+			t.sick[i] = row;
+		else
+			disk_flip(t.sim->disk, t.sim->drive[i] * t.sim->span + row, 7000);
+	}
+	complete_all(~0u, 0);
+	CHECK(!large->result && large->fills == (unreadable ? 1u : 2u) && stats().degraded == 1);
+	return end();
+}
+
 /* While a backup is late, nothing more is read from it: no reader waits for it again. */
 static bool test_avoided(const struct sim_options *options)
 {
@@ -1471,6 +1498,8 @@ int main(void)
 			tap_ok(test_subsets(&coded[i], fault), "%u+%u: all sets of backups %s", coded[i].k, coded[i].m,
 			       faults[fault]);
 		tap_ok(test_blocks(&coded[i]), "%u+%u: bad blocks are passed over, and made anew", coded[i].k, coded[i].m);
+		tap_ok(test_scattered(&coded[i], false) && test_scattered(&coded[i], true),
+		       "%u+%u: blocks of more shards are bad, but not in one row", coded[i].k, coded[i].m);
 		tap_ok(test_avoided(&coded[i]), "%u+%u: a late backup is not asked again", coded[i].k, coded[i].m);
 		tap_ok(test_hang(&coded[i]), "%u+%u: backups that hang leave buffers for others", coded[i].k, coded[i].m);
 	}
