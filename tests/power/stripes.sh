@@ -155,6 +155,8 @@ verify)
 		--report "$LSMEM_HOST_DIR/verify.json" &
 	# 3: the report has what is lost or corrupt
 	serve_for $! objects || [ $? = 3 ]
+	# Objects can be read before the daemon has said so.
+	serves objects
 	keep after
 	replicas ;;
 *)
