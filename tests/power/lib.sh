@@ -30,9 +30,10 @@ format() {	# name
 }
 
 # Start a daemon. It logs to the directory on the host, which survives the cut.
-serve() {	# name
-	setsid "$top/daemon/lsmemd" -v -c "$run/$1.conf" > "$LSMEM_HOST_DIR/lsmemd-$1.log" 2>&1 &
-	echo $! > "$run/$1.pid"
+serve() {	# name [option]...
+	name=$1; shift
+	setsid "$top/daemon/lsmemd" -v -c "$run/$name.conf" "$@" > "$LSMEM_HOST_DIR/lsmemd-$name.log" 2>&1 &
+	echo $! > "$run/$name.pid"
 }
 
 # Wait until the daemon serves the store; the device can be opened then. Fail if the daemon has
