@@ -2,10 +2,12 @@
 """Troubles of a store on several hosts, and checks after them, for tests/cluster/rounds."""
 
 import random
+import re
 import time
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from typing import Callable, Optional
 
+from testbed import paths
 from testbed.backup import FAILING, Backup
 from testbed.cluster import Host
 from testbed.errors import TestbedError
@@ -21,8 +23,8 @@ FENCED_SECONDS = 20.0
 RECOVERY_SECONDS = 8.0
 # MiB of drives that are too small, or hold only some segments.
 SMALL = (4, 64)
-# Versions of the protocol: the previous one, and today's.
-WIRE_OLDER, WIRE = 4, 5
+# The version of the protocol.
+WIRE = int(re.findall(r"^#define WIRE_VERSION_MAX\s+(\d+)u", (paths.REPO / "daemon" / "remote" / "wire.h").read_text(), re.M)[0])
 # Exit codes of lsmemd(8).
 LOST, BUSY, REFUSED, BACKUP = 3, 4, 5, 6
 
@@ -137,7 +139,7 @@ class Rounds:
 
     def rolling(self) -> str:
         """An upgrade: each daemon is stopped and started again, one after the other."""
-        for wire_max in (WIRE_OLDER, None):
+        for wire_max in (WIRE - 1, None):
             for backup in self.store.backups:
                 if backup.local:
                     continue

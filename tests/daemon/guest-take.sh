@@ -40,8 +40,8 @@ named()
 	done
 }
 
-# host HOST OPTION ..: start its daemon, in $cgroup; with $hold it waits when the kernel has made its store (hold.c).  It sees its
-# own stores, and those without a name
+# host HOST OPTION ..: start its daemon by the command $through, in $cgroup; with $hold it waits when the kernel has made its
+# store (hold.c).  It sees its own stores, and those without a name
 host()
 {
 	local name=$1
@@ -54,7 +54,7 @@ host()
 		done
 		[ -z "$cgroup" ] || echo $$ >"$cgroup"
 		[ -z "$HOLD" ] || export LD_PRELOAD="$hold_so"
-		exec "$@"' "store-$name" "$lsmemd" -c "$scratch/$name.conf" -v "$@" 2>>"$scratch/log.$name" &
+		exec "$@"' "store-$name" ${through-} "$lsmemd" -c "$scratch/$name.conf" -v "$@" 2>>"$scratch/log.$name" &
 	pids[$name]=$!
 }
 slay_host() { kill -KILL "${pids[$1]}" 2>/dev/null; wait "${pids[$1]}" 2>/dev/null; }
@@ -219,6 +219,22 @@ run "$ctl" destroy --force "$in_use"
 cp "$scratch/right.conf" "$scratch/b.conf"
 is "$name: in b's status" "$(jq -r .move.last.cause "/run/lsmem/$uuid.json")" 'the store cannot be made here'
 
+# A thread that cannot be started: the daemon says so and ends, whichever it is; the one that makes the store is among them.
+name='no thread'
+said=0
+for nth in 1 2 3 4 5; do
+	marks
+	through="env LD_PRELOAD=$here/build/nth.so LSMEM_NTH=pthread_create:$nth" host b
+	ends b
+	ok "$name: call $nth: ends with an error" [ "$status" != 0 ]
+	ok "$name: call $nth: says why" since_host b 'Resource temporarily unavailable'
+	ok "$name: call $nth: a serves it" is_served a
+	! since_host b 'the store cannot be made here (Resource temporarily unavailable)' || { said=1; break; }
+done
+is "$name: that makes the store" "$said" 1
+ok "$name: a's clients were not stopped" eval '! since_host a "its clients wait"'
+ok "$name: nothing is left" eval '[ "$(ls /sys/class/lsmem | wc -l)" = 1 ]'
+
 # A memory cgroup that is smaller than the store.
 name='no memory'
 group=$scratch/cgroup
@@ -382,6 +398,10 @@ for ((round = 1; round <= rounds; round++)); do
 	tidy
 	host $victim
 	ok "$name: is moved in the end" gets $to 90 || bail
+	# Started again after the end of its lease: the other one has taken the store over, and what is here is left to the operator
+	if [ $victim = "$from" ] && since_host $to 'starting as without a move' && ! since_host $to 'this host has the store'; then
+		ok "$name: the old one can go" until_true 60 eval 'ended "${pids[$from]}" && vanishes $from'
+	fi
 	ok "$name: the other one lets go" lets_go $from || bail
 	is "$name: one owner" "$(owners)" 1
 	ok "$name: what was acknowledged is there" all_there $to
