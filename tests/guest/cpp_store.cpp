@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string>
@@ -247,6 +248,7 @@ static void test_watches(lsmem::store &store)
 		auto entry = table.noted(notes.at(0));
 
 		tap_ok(entry && entry->key == "key" && entry->found.value.size() == value.size() &&
+		       !std::memcmp(entry->found.value.data(), value.data(), value.size()) &&
 		       entry->found.version == table.get("key")->version, "key and value of a note");
 		table.remove("key");
 		tap_ok(!table.noted(notes[0]) && items.next().at(0).kind == LSMEM_NOTE_FREED, "of what is removed");
@@ -460,10 +462,14 @@ static void test_tables(lsmem::store &store)
 	lsmem::error error = error_of([&] { table.put(key, "x", lsmem::expect(version - 1)); });
 
 	tap_ok(error.code().value() == EILSEQ && error.version == version, "another version");
+	version = table.put("both", "1");
+	version = table.put("both", "2", lsmem::old_key | lsmem::expect(version));
+	tap_is(thrown([&] { table.put("both", "3", lsmem::expect(version) | lsmem::old_key); }), 0, "two conditions, in any order");
 	tap_is(thrown([&] { table.put("none", "x", lsmem::old_key); }), ENOENT, "no such key");
 	tap_ok(!table.get("none") && !table.remove("none"), "to be got, to be removed");
 	tap_ok(table.alloc("17", "x") == table.alloc("17", "y") && table.get<std::string>("17")->value == "x",
 	       "one object for a key");
+	tap_is(thrown([&] { table.alloc("18", "x", lsmem::durable); }), EOPNOTSUPP, "durable, of a volatile store");
 	table.put("empty", "");
 	tap_ok(lsmem::table(store, 9, LSM_RDONLY).get("empty")->value.empty(), "an empty value, for a reader");
 	uint64_t evicted = 0;
