@@ -633,17 +633,16 @@ uint64_t fetch_rows_due(const struct fetch *f)
 /* A backup is late: what waits for it is read from others, if there are enough. */
 static void rows_avoid(struct fetch *f, struct fetch_backup *backup)
 {
-	struct fetch_columns line;
 	struct fetch_column *column;
-	uint32_t class;
+	uint32_t class, nr;
 
 	for (class = 0; class < FETCH_CLASSES; class++) {
-		TAILQ_INIT(&line);
-		TAILQ_CONCAT(&line, &backup->columns[class], link);
-		while ((column = TAILQ_FIRST(&line))) {
-			TAILQ_REMOVE(&line, column, link);
-			column->waiting = false;
-			column->rows->asked &= ~(1u << column->shard);
+		nr = 0;
+		TAILQ_FOREACH(column, &backup->columns[class], link)
+			nr++;
+		/* What has no other source comes back, behind these. */
+		for (; nr && (column = TAILQ_FIRST(&backup->columns[class])); nr--) {
+			rows_cancel(f, column);
 			rows_go(f, column->rows);
 		}
 	}
