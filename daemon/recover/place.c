@@ -195,16 +195,17 @@ static void place_ranges(struct places *p, const struct recover_segment *seg)
 static int place_read(struct places *p, struct recover_segment *seg)
 {
 	struct recover *r = p->r;
-	uint64_t where = seg->coded ? 0 : recover_data_offset(r, seg);
 	uint32_t ahead = 0, i;
+	uint64_t where;
 	int ret = 0;
 
-	for (i = 0; i < p->nr_ranges && !ret && seg->coded; i++)
-		ret = recover_seg_read(r, seg, LSMEM_BLOCK + p->ranges[i].from, r->buffer + p->ranges[i].from,
-				       p->ranges[i].to - p->ranges[i].from);
-	if (seg->coded)
+	if (seg->coded) {
+		for (i = 0; i < p->nr_ranges && !ret; i++)
+			ret = recover_seg_read(r, seg, LSMEM_BLOCK + p->ranges[i].from, r->buffer + p->ranges[i].from,
+					       p->ranges[i].to - p->ranges[i].from);
 		return ret;
-
+	}
+	where = recover_data_offset(r, seg);
 	for (i = 0; i < p->nr_ranges && !ret; i++) {
 		for (; ahead < p->nr_ranges && ahead < i + RECOVER_AHEAD; ahead++)
 			recover_ahead(r, where + p->ranges[ahead].from,
