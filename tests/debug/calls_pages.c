@@ -172,6 +172,8 @@ static long range_read(struct making *m, uint64_t offset)
 	struct iovec iov[2] = { { data, length / 2 }, { data + length / 2, length - length / 2 } };
 	long ret;
 
+	if ((off_t)offset < 0)
+		is_wrong(m, EINVAL);
 	note(m, m->fd, offset, data, &length, sizeof(length));
 	ret = outcome(preadv(m->fd, iov, 2, (off_t)offset));
 	judge(m, &descriptions[m->call->kind], ret);
