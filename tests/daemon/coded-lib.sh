@@ -60,3 +60,17 @@ renew()
 		oflag=direct status=none
 	bring_back "$1"
 }
+
+# coded_end: the parts and the module go; if a test has failed, what lsmemd has said
+coded_end()
+{
+	local name
+
+	for name in a b c d e f; do
+		uncut "$name"
+	done
+	rmmod lsmem
+	is 'the module can be unloaded' "$?" 0
+	[ "$failed" -eq 0 ] || sed 's/^/# /' "$log" | tail -80
+	tap_end
+}

@@ -22,7 +22,9 @@ ok 'the rest is not in memory' [ "$(figure tier/cold_bytes)" -gt $((capacity * 8
 tier
 verify 'all there'
 ok 'objects were fetched' [ "$(daemon fetches)" -gt 100 ]
-is 'and nothing was decoded' "$(daemon fetch_degraded)" 0
+# On a busy machine a backup can be late: until it has answered, others are asked in its place.
+ok 'and nothing was decoded while no backup was late' \
+	[ "$(daemon fetch_degraded)" -eq 0 -o "$(daemon fetch_second)" -gt 0 ]
 for name in a d; do
 	spoil_one "$name"
 done
@@ -31,13 +33,7 @@ ok 'a and d are lost' lost_all a d
 verify 'all there without a and d'
 ok 'some of it was decoded' [ "$(daemon fetch_degraded)" -gt 20 ]
 is 'nothing has failed' "$(daemon fetch_failures)" 0
-for round in $(seq 8); do	# until cleaning has to go on
-	objects "half of the objects overwritten, $round" overwrite 50
-	[ "$(figure cleaner/segments_cleaned)" -eq 0 ] || break
-done
-ok 'segments were cleaned' [ "$(figure cleaner/segments_cleaned)" -gt 0 ]
-tier
-verify 'all there after cleaning'
+overwrite_until_cleaned
 slay
 for name in a d; do
 	uncut "$name"
@@ -89,10 +85,4 @@ verify 'all there, of two shards'
 stop
 run "$ctl" destroy "$store"
 bring_back b
-for name in a b c d e f; do
-	uncut "$name"
-done
-rmmod lsmem
-is 'the module can be unloaded' "$?" 0
-[ "$failed" -eq 0 ] || sed 's/^/# /' "$log" | tail -80
-tap_end
+coded_end

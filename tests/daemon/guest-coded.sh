@@ -153,10 +153,4 @@ stop
 run "$ctl" destroy "$store"
 coded 'code = 3+2\n' a b c d f
 refuses 'a code for replicas' 2 'has replicas, and a store keeps that: leave code out'
-for name in a b c d e f; do
-	uncut "$name"
-done
-rmmod lsmem
-is 'the module can be unloaded' "$?" 0
-[ "$failed" -eq 0 ] || sed 's/^/# /' "$log" | tail -80
-tap_end
+coded_end

@@ -68,13 +68,7 @@ ok 'and is read there' [ "$through" -gt $((capacity * 2)) ]
 ok 'neighbours by one request' [ $((2 * requests)) -lt "$through" ]
 ok 'and by one read' [ $((2 * reads)) -lt "$through" ]
 tier
-for round in $(seq 12); do	# until cleaning has to go on
-	objects "half of the objects overwritten, $round" overwrite 50
-	[ "$(figure cleaner/segments_cleaned)" -eq 0 ] || break
-done
-ok 'segments were cleaned' [ "$(figure cleaner/segments_cleaned)" -gt 0 ]
-tier
-verify 'all there after cleaning'
+overwrite_until_cleaned
 reads 'reads, the daemon killed meanwhile' $((kills * 3 + 2)) kill_often
 tier
 reads 'reads, the last daemon' 2 true

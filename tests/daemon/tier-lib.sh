@@ -39,3 +39,17 @@ reads()
 	is "$name" "$status" 0
 	ok "$name: no reader has waited in vain" grep -q ' 0 timed out' "$scratch/reads"
 }
+
+# overwrite_until_cleaned: half of the objects, again and again, until cleaning has to go on
+overwrite_until_cleaned()
+{
+	local round
+
+	for round in $(seq 12); do
+		objects "half of the objects overwritten, $round" overwrite 50
+		[ "$(figure cleaner/segments_cleaned)" -eq 0 ] || break
+	done
+	ok 'segments were cleaned' [ "$(figure cleaner/segments_cleaned)" -gt 0 ]
+	tier
+	verify 'all there after cleaning'
+}

@@ -17,14 +17,10 @@
 # the boot.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
-top=$here/../..
-run=/run/lsmem-power
 seconds=300
 . "$here/lib.sh"
-acked=$here/build/acked
 requests=$top/tests/bench/build/load
 cached=$top/tools/cached/lsmemcached
-ctl=$top/tools/lsmemctl/lsmemctl
 options="--server $run/durable --server-items $ITEMS --wait $seconds --figures $LSMEM_HOST_DIR/load.jsonl
 	--state $run/state"
 

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # Functions for the guest of a power-cut test, sourced: stores and their daemons. A store has a name,
-# which is that of its kind if there is one store of each. The caller sets $run, a directory in the
-# guest, and $top, that of the repository. $seconds is the time to recover.
+# which is that of its kind if there is one store of each. The caller sets $here, its directory; $seconds
+# is the time to recover, more for a demo.
 
+top=$here/../..
+run=/run/lsmem-power	# in the guest
+acked=$here/build/acked
+ctl=$top/tools/lsmemctl/lsmemctl
 export STATE_DIRECTORY=$run/records
 : "${seconds:=90}"	# with TCG on a busy machine
 
@@ -71,7 +75,7 @@ sample() {	# store...
 			sleep 0.5
 		done
 	done
-	exec "$top/tools/lsmemctl/lsmemctl" tier "$@" --interval 1 --json
+	exec "$ctl" tier "$@" --interval 1 --json
 }
 
 # Note when the daemons are started.

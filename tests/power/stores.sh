@@ -25,8 +25,6 @@
 # drives that are not there in this boot; without it "up" waits until all shards are there.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
-top=$here/../..
-run=/run/lsmem-power
 . "$here/lib.sh"
 
 slots() {

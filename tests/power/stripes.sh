@@ -18,12 +18,8 @@
 # store with replicas. host/started is the time when the daemon was started, in seconds since the boot.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
-top=$here/../..
-run=/run/lsmem-power
 seconds=300
 . "$here/lib.sh"
-acked=$here/build/acked
-ctl=$top/tools/lsmemctl/lsmemctl
 options="--objects /dev/lsmem --object-slots $SLOTS --live $LIVE --lengths 32-4096"
 names="backup0 backup1 backup2 backup3 backup4"
 

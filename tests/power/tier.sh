@@ -17,11 +17,8 @@
 # host/started is the time when the daemons were started, in seconds since the boot.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
-top=$here/../..
-run=/run/lsmem-power
 seconds=300
 . "$here/lib.sh"
-acked=$here/build/acked
 stores="--objects /dev/lsmem --object-slots $SLOTS --lengths $LENGTHS --blocks /dev/lsmemb0
 	--block-slots $BLOCKS"
 

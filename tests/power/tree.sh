@@ -18,8 +18,6 @@
 # host/started is the time when the daemon was started, in seconds since the boot.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
-top=$here/../..
-run=/run/lsmem-power
 seconds=300
 . "$here/lib.sh"
 tree=$here/build/tree
