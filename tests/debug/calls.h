@@ -188,10 +188,12 @@ enum fd_kind {
 	FD_KINDS,
 };
 
+/* A descriptor. Its number alone does not tell it from one that was opened when it was closed: so changes are counted. */
 struct fd_slot {
 	_Atomic int fd;		/* -1: none */
 	_Atomic int kind;
 	_Atomic int store;
+	_Atomic uint32_t begun, done;	/* changes */
 };
 
 #define FD_SLOTS	24	/* of all kinds but FD_PAGES */
@@ -322,6 +324,7 @@ struct field {
  * @random: state of its random numbers
  * @fd: descriptor for the call
  * @from: the slot that @fd is from, if other threads may close it; else NULL
+ * @changes: of @from, when @fd was read
  * @store: index of the store of @fd in shared->store; -1: unknown
  * @durable: that store is durable
  * @sure: @fd is of the right kind, whatever other threads do
@@ -347,6 +350,7 @@ struct making {
 	uint64_t random;
 	int fd;
 	struct fd_slot *from;
+	uint32_t changes;
 	int store;
 	bool durable;
 	bool sure;
@@ -403,6 +407,8 @@ long run_fixed(struct making *m, const struct description *d,
 /* Check the result of a call, as far as it is known before. */
 void judge(const struct making *m, const struct description *d, long ret);
 void pick_fd(struct making *m, const struct gene *gene, enum fd_kind kind);
+/* May @m->fd be of another file by now? */
+bool fd_changed(const struct making *m);
 void keep_fd(struct process *process, int fd, enum fd_kind kind, int store);
 void make_fields(struct making *m, const struct field *fields, uint32_t nr,
 		 const struct gene *genes, uint8_t *bytes);

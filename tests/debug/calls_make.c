@@ -202,11 +202,18 @@ void keep_fd(struct process *process, int fd, enum fd_kind kind, int store)
 	at = kind == FD_PAGES ? FD_SLOTS + at % RANGE_SLOTS : at % FD_SLOTS;
 	slot = &process->fds[at];
 
+	atomic_fetch_add(&slot->begun, 1);
 	atomic_store(&slot->kind, kind);
 	atomic_store(&slot->store, store);
 	old = atomic_exchange(&slot->fd, fd);
+	atomic_fetch_add(&slot->done, 1);
 	if (old >= 0)
 		close(old);
+}
+
+bool fd_changed(const struct making *m)
+{
+	return m->from && atomic_load(&m->from->begun) != m->changes;
 }
 
 static void pick_dynamic(struct making *m, uint32_t which, enum fd_kind kind)
@@ -217,12 +224,13 @@ static void pick_dynamic(struct making *m, uint32_t which, enum fd_kind kind)
 	for (i = 0; i < FD_SLOTS + RANGE_SLOTS; i++) {
 		struct fd_slot *slot = &process->fds[(which + i) % (FD_SLOTS + RANGE_SLOTS)];
 
+		m->changes = atomic_load(&slot->done);
 		if ((int)kind != atomic_load(&slot->kind) && kind != FD_NONE)
 			continue;
 		m->fd = atomic_load(&slot->fd);
 		m->store = atomic_load(&slot->store);
 		m->from = slot;
-		if (m->fd >= 0)
+		if (m->fd >= 0 && !fd_changed(m))
 			return;
 	}
 	m->fd = -1;
@@ -794,7 +802,7 @@ void judge(const struct making *m, const struct description *d, long ret)
 		failed(VERDICT_PRIVILEGE, "%s without privilege returned %ld", d->name, ret);
 	guards_check(m, d, ret);
 	/* Another thread may have closed the descriptor, and reused its number. */
-	if (m->from && (atomic_load(&m->from->fd) != m->fd || ret == -EBADF))
+	if (fd_changed(m) || (m->from && ret == -EBADF))
 		return;
 	if (!m->sure || (!process->root && d->on == FD_CONTROL))
 		return;

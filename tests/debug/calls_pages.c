@@ -293,7 +293,7 @@ long run_range_map(struct making *m)
 		reserve(at, RANGE_ROOM);	/* what was there may be unmapped */
 		return -error;
 	}
-	if (prot & PROT_EXEC && atomic_load(&m->from->fd) == m->fd)
+	if (prot & PROT_EXEC && !fd_changed(m))
 		failed(VERDICT_PRIVILEGE, "mmap made a range executable");
 	return 0;
 }

@@ -385,7 +385,9 @@ long run_close(struct making *m)
 	/* Close replication descriptors seldom, so that some store gets active. */
 	if (atomic_load(&slot->kind) == FD_REPL && gene[0].small % 4)
 		return -EAGAIN;
+	atomic_fetch_add(&slot->begun, 1);
 	fd = atomic_exchange(&slot->fd, -1);
+	atomic_fetch_add(&slot->done, 1);
 	note(m, fd, 0, NULL, NULL, 0);
 	return outcome(close(fd));
 }
@@ -403,7 +405,7 @@ long run_dup(struct making *m)
 	fd = gene[1].bits % 2 ? dup(m->fd) : fcntl(m->fd, F_DUPFD_CLOEXEC, 100);
 	if (fd < 0)
 		return -errno;
-	if (m->from && atomic_load(&m->from->fd) != m->fd)	/* it may be of another file */
+	if (fd_changed(m))	/* it may be of another file */
 		kind = FD_OTHER;
 	keep_fd(m->me->process, fd, kind, m->store);
 	return 0;
