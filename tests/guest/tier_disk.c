@@ -541,13 +541,19 @@ TEST_F_TIMEOUT(tier_disk, damaged_backup, SECONDS)
 TEST_F_TIMEOUT(tier_disk, silent_daemon, SECONDS)
 {
 	struct reads reads;
-	uint64_t begin;
+	uint64_t begin, i = 0;
+	int err;
 
 	ASSERT_EQ(0, fill(self));
 	ASSERT_EQ(0, store_set_attribute(&self->store, "limits/fetch_ms", 300));
 	atomic_store(&self->keeper.mood, KEEPER_SILENT);
-	begin = now_ms();
-	EXPECT_EQ(-ETIMEDOUT, check(self, self->bytes, 0, CHUNK));
+	/* The first of what was written may have been brought back to memory. */
+	do {
+		begin = now_ms();
+		err = check(self, self->bytes, i, CHUNK);
+		i += CHUNK;
+	} while (!err && i < self->blocks);
+	EXPECT_EQ(-ETIMEDOUT, err);
 	EXPECT_LE(300, now_ms() - begin);
 	EXPECT_GT(test_limit(2000), now_ms() - begin);
 	EXPECT_LT(0, tier_attribute(&self->store, "requests"));
