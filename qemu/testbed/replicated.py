@@ -19,6 +19,7 @@ from .agent import Running
 from .backup import DAEMON, Backup, give_key
 from .cluster import Cluster, Host
 from .errors import TestbedError
+from .etcd import Etcd
 from .guest import HOST_DIR
 
 CTL = "tools/lsmemctl/lsmemctl"
@@ -37,10 +38,13 @@ TIER_OBJECTS = 120
 TIER_BLOCKS = 160
 TIER_PATIENCE = 3
 STORE_SECONDS = 90.0
+SERVES = ": serving, backup"	# what a daemon says
 VERIFY_SECONDS = 180.0
 GONE_SECONDS = 40.0	# to notice the loss of a peer: 8 s by the documents, more on a busy machine
 WHOLE_SECONDS = 400.0	# until backups have rejoined and all copies to them are complete
 TIMEOUT_SECONDS = 20	# of a backup that does not answer
+MOVE_KEY = "/run/lsmem-move.key"
+MOVE_PORT = 7481
 REJOIN_SECONDS = 2
 # struct record of tests/power/oracle.h: magic, check, kind, what, op, thread, length, slot, sequence,
 # handle, group; what acknowledges: DURABLE and SYNCED
@@ -104,6 +108,7 @@ class Store:
     min_replicas: int = 1
     code: str = ""		# K+M: coded, with K+M backups; min_replicas is K + min_parity
     capacity: Optional[int] = None	# MiB; None: not tiered
+    etcd: Optional[Etcd] = None		# says which host has the store, which hosts then move to themselves
     figures: Figures = field(default_factory=Figures)
     tenure: Optional[Tenure] = None
     _parts: int = 0
@@ -163,7 +168,9 @@ class Store:
         """Starts a daemon for the store on @host; before the first one, formats the backups."""
         host.agent.run(MODULE)
         give_key(host)
-        (host.guest.host_dir / "store.conf").write_text(self._configuration(lock_wait))
+        if self.etcd is not None:
+            host.agent.run(f"(umask 077; printf 'another secret of the tests' > {MOVE_KEY})")
+        (host.guest.host_dir / "store.conf").write_text(self._configuration(host, lock_wait))
         command = [DAEMON, "-v", "-c", f"{HOST_DIR}/store.conf", "--state-directory",
                    f"{HOST_DIR}/record-{self.number}-{self.seed}"]
         if self.tenure is None:
@@ -176,8 +183,11 @@ class Store:
         If another host had the store, the store must have everything that this host has
         acknowledged until now. Its later records are in unverified() of its tenure.
         """
-        daemon = self.daemon(host, *options)
-        daemon.wait_said(": serving, backup", STORE_SECONDS)
+        return self.adopt(host, self.daemon(host, *options))
+
+    def adopt(self, host: Host, daemon: Running) -> dict[str, Any]:
+        """Waits until @daemon on @host serves the store, as open()."""
+        daemon.wait_said(SERVES, STORE_SECONDS)
         host.agent.run("udevadm settle --timeout=30")
         journal = host.guest.journal
         if self.tenure is None or self.tenure.journal != journal:
@@ -194,9 +204,9 @@ class Store:
         """Runs lsmemctl sync on @host with time limits of @seconds; its exit code and output."""
         return host.agent.ask(f"{self._limits(seconds)}; {CTL} sync {self.name}")
 
-    def hurry(self) -> None:
-        """Shortens the time limits of new operations: they end before _end_load() gives up."""
-        self.now.host.agent.run(self._limits(GONE_SECONDS / 4))
+    def hurry(self, seconds: float = GONE_SECONDS / 4) -> None:
+        """Shortens the time limits of new operations; by default they end before _end_load() gives up."""
+        self.now.host.agent.run(self._limits(seconds))
 
     def forget(self) -> None:
         """Kills load and daemon, and destroys the store in memory: a host that loses its memory."""
@@ -210,6 +220,15 @@ class Store:
         tenure.daemon.wait(GONE_SECONDS)
         tenure.host.agent.run(f"udevadm settle --timeout=30; {CTL} destroy --force {self.name}")
 
+    def wait_gone(self, tenure: Tenure) -> None:
+        """Waits until a host from which the store was moved has nothing of it. Its daemon must have found that."""
+        status = tenure.daemon.wait(GONE_SECONDS)
+        if status:
+            raise TestbedError(f"the daemon of {tenure.host.name}, whose store was moved, ends with {status}")
+        self._end_load(tenure)
+        process.wait_until(f"{tenure.host.name} to let the store go", lambda: not tenure.host.agent.ask(
+            f"{CTL} destroy --force {self.name}; [ ! -e /sys/class/lsmem/{self.name} ]")[0], GONE_SECONDS, interval=1.0)
+
     def end(self) -> None:
         """Ends daemon, store and backups in order; the backups are blank then."""
         self._end_load(self.now)
@@ -222,6 +241,8 @@ class Store:
             if not backup.local:
                 backup.stop()
             backup.wipe()
+        if self.etcd is not None:
+            self.etcd.stop()
 
     @property
     def _patience(self) -> int:
@@ -238,9 +259,20 @@ class Store:
             return [f"code = {self.code}", f"min_parity = {self.min_replicas - data}"]
         return [f"replicas = {self.replicas}", f"min_replicas = {self.min_replicas}"]
 
-    def _configuration(self, lock_wait: int) -> str:
+    def _moves(self, host: Host) -> str:
+        """Sections with which the other hosts and @host move the store to themselves."""
+        assert self.etcd is not None
+        # The one that may have it: of those without a backup there are two.
+        holders = [backup.host for backup in self.backups]
+        other, = (one for one in self.cluster.hosts.values() if one is not host and one not in holders)
+        return (f"{self.etcd.configuration(host)}[move]\nlisten = rdma://{host.address}:{MOVE_PORT}\n"
+                f"from = rdma://{other.address}:{MOVE_PORT}\nsecret = {MOVE_KEY}\n")
+
+    def _configuration(self, host: Host, lock_wait: int) -> str:
         several = len(self.backups) > 1
         text = f"[store]\nkind = {self.kind}\nsize = 128M\n"
+        if self.etcd is not None:
+            text += f"name = moving-{self.number}\nrestart = instant\n"
         if self.capacity:
             text += f"capacity = {self.capacity}M\n"
             if self.kind == "block":
@@ -250,7 +282,7 @@ class Store:
         for backup in self.backups:
             text += (f"[backup{f' {backup.name}' if several else ''}]\n{backup.configuration()}"
                      f"timeout = {TIMEOUT_SECONDS}\nlock_wait = {lock_wait}\n")
-        return text
+        return text if self.etcd is None else text + self._moves(host)
 
     # ---- Load and verification ---------------------------------------------
 

@@ -7,11 +7,12 @@ import time
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from typing import Callable, Optional
 
-from testbed import paths
+from testbed import paths, process
+from testbed.agent import Running
 from testbed.backup import FAILING, Backup
 from testbed.cluster import Host
 from testbed.errors import TestbedError
-from testbed.replicated import (GONE_SECONDS, PATIENCE_SECONDS, STORE_SECONDS, Store, Tenure,
+from testbed.replicated import (GONE_SECONDS, PATIENCE_SECONDS, SERVES, STORE_SECONDS, Store, Tenure,
                                 acknowledgements)
 
 # Numbers of acknowledgements before the trouble, and while a backup is away.
@@ -21,6 +22,10 @@ AWAY = (1, 50)
 FENCED_SECONDS = 20.0
 # The time of a recovery, roughly.
 RECOVERY_SECONDS = 8.0
+# The time of a move, until its target serves.
+MOVE_SECONDS = 4.0
+# Clients of a source are not stopped for longer: see ../../Documentation/migration.rst.
+STOPPED_SECONDS = 120.0
 # MiB of drives that are too small, or hold only some segments.
 SMALL = (4, 64)
 # The version of the protocol.
@@ -333,6 +338,77 @@ class Rounds:
         self.cluster.network.mend(name)
         return f"{name} was cut off with half of the backups, no host took over"
 
+    # ---- Moves --------------------------------------------------------------
+
+    def moved(self) -> str:
+        """The spare host moves the store to itself while it is loaded."""
+        self.store.hurry()	# writers that wait when the store goes must not wait for long
+        self.moves(self.begin_move())
+        require("moved from host" in self.store.now.daemon.log(), "the store was not moved, but recovered")
+        return "moved while it was loaded"
+
+    def source_power(self) -> str:
+        """The host that has the store loses its power while the spare host moves the store to itself."""
+        lost = self.store.now.host
+        daemon = self.begin_move()
+        seconds = self.wait_in_move()
+        self.cut_power(lost)
+        daemon = self.serves_at_last(daemon)
+        moved = "moved from host" in daemon.log()
+        self.moves(daemon)
+        self.bring_back(lost)
+        return (f"{lost.name} lost its power {seconds:.1f} s after {self.store.now.host.name} had begun to move the store, "
+                f"which was {'moved' if moved else 'recovered'}")
+
+    def target_power(self) -> str:
+        """The spare host loses its power while it moves the store to itself."""
+        old, heir = self.store.now, self.spare
+        assert heir is not None
+        self.store.hurry(STOPPED_SECONDS)
+        self.begin_move()
+        seconds = self.wait_in_move()
+        self.cut_power(heir)
+        # The source serves again, or finds that it is not the owner any more.
+        self.store.wait_acknowledged(1, STOPPED_SECONDS, meanwhile=lambda: old.daemon.exit_code() is not None)
+        taken = old.daemon.exit_code() is not None
+        self.bring_back(heir)
+        if taken:
+            self.moves(self.store.daemon(heir))
+        return (f"{heir.name} lost its power {seconds:.1f} s after it had begun to move the store, which "
+                f"{'it had taken' if taken else f'{old.host.name} kept'}")
+
+    def begin_move(self) -> Running:
+        """Starts the daemon of the spare host, which moves the store to itself."""
+        assert self.spare is not None
+        return self.store.daemon(self.spare)
+
+    def wait_in_move(self) -> float:
+        """Waits for a part of the time of a move; returns the seconds."""
+        seconds = self.rng.uniform(0.0, MOVE_SECONDS)
+        time.sleep(seconds)
+        return seconds
+
+    def serves_at_last(self, daemon: Running) -> Running:
+        """The daemon of the spare host serves, or has found the owner alive before that lost its power: then the next one."""
+        process.wait_until(f"{daemon.name} to serve, or to end",
+                           lambda: SERVES in daemon.log() or daemon.exit_code() is not None, STORE_SECONDS)
+        if daemon.exit_code() is None:
+            return daemon
+        require(daemon.exit_code() == BUSY, f"the target's daemon ends with {daemon.exit_code()}")
+        return self.begin_move()
+
+    def moves(self, daemon: Running) -> None:
+        """Checks that the spare host serves the store, with all of it, and the other one nothing."""
+        assert self.spare is not None
+        old = self.store.now
+        self.store.adopt(self.spare, daemon)
+        self.spare = old.host
+        if old.host.alive():
+            self.store.wait_gone(old)
+        self.store.take(old)
+        self.verify()
+        self.store.load()
+
     # ---- Common to troubles --------------------------------------------------
 
     def victim(self, right: Callable[[Backup], bool] = lambda backup: not backup.local) -> Backup:
@@ -381,7 +457,9 @@ class Rounds:
         self.store.drop(old)
 
 
+# Of stores that hosts move to themselves.
+MOVES = (Rounds.moved, Rounds.source_power, Rounds.target_power)
 TROUBLES: dict[str, Callable[[Rounds], str]] = {trouble.__name__: trouble for trouble in (
     Rounds.primary_power, Rounds.recovery_power, Rounds.daemon_killed, Rounds.rolling,
     Rounds.backup_power, Rounds.server_killed, Rounds.drive, Rounds.slow, Rounds.corrupt,
-    Rounds.left_behind, Rounds.small, Rounds.link, Rounds.hang, Rounds.partition)}
+    Rounds.left_behind, Rounds.small, Rounds.link, Rounds.hang, Rounds.partition, *MOVES)}
