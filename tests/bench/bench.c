@@ -159,7 +159,7 @@ static const struct mode *find_mode(const char *name)
 static void usage(void)
 {
 	fprintf(stderr,
-		"usage: bench [-s BYTES] [-b BATCH] [-m STORE_MIB] [-n OBJECTS] [-l LIVE_PER_MILLE] [-w WRITES_PER_MILLE] [-r | -z] [-c] [-p PATH] MODE\n");
+		"usage: bench [-s BYTES] [-b BATCH] [-m STORE_MIB] [-n OBJECTS] [-l LIVE_PER_MILLE] [-w WRITES_PER_MILLE] [-r | -z | -Z EXPONENT] [-c] [-p PATH] MODE\n");
 	exit(2);
 }
 
@@ -207,8 +207,8 @@ int main(int argc, char **argv)
 		fail("memory", errno);
 	bench = &shared->bench;
 	*bench = (struct bench){ .bytes = 256u << 20, .live = 500, .size = 100, .batch = 64,
-				 .writes = 50 };
-	while ((option = getopt(argc, argv, "s:b:m:n:l:w:rzcp:")) != -1) {
+				 .writes = 50, .skew = ZIPF_EXPONENT };
+	while ((option = getopt(argc, argv, "s:b:m:n:l:w:rzZ:cp:")) != -1) {
 		switch (option) {
 		case 's':
 			bench->size = (uint32_t)strtoul(optarg, NULL, 0);
@@ -233,6 +233,10 @@ int main(int argc, char **argv)
 			break;
 		case 'z':
 			bench->zipf = true;
+			break;
+		case 'Z':
+			bench->zipf = true;
+			bench->skew = strtod(optarg, NULL);
 			break;
 		case 'c':
 			bench->chain = true;

@@ -29,6 +29,7 @@
  * @batch: operations in one call, or in flight
  * @random: the next object is random; else objects follow one after the other
  * @zipf: the next object is random, by Zipf's law
+ * @skew: the exponent of Zipf's law
  * @chain: the next object to read depends on the bytes of the last one
  * @handles: number of handles of the store; 0: as many as objects fit.  Of modes that mix reads and
  *	writes, the number of objects
@@ -44,6 +45,7 @@ struct bench {
 	uint32_t batch;
 	bool random;
 	bool zipf;
+	double skew;
 	bool chain;
 	uint64_t handles;
 	uint32_t writes;

@@ -219,10 +219,11 @@ class Durable:
     """A durable store with its daemon, in @group, a cgroup, and its backups.
 
     @mib: its memory. @capacity: in MiB, of a tiered store, else 0. @handles: 0: more than enough.
+    @settings: lines of [store]; without them, two replicas if there are so many backups.
     """
 
     def __init__(self, kind: str, store: str, backups: Sequence[str], mib: int,
-                 group: Optional[Path] = None, capacity: int = 0, handles: int = 0) -> None:
+                 group: Optional[Path] = None, capacity: int = 0, handles: int = 0, settings: str = "") -> None:
         indices = f"handles = {handles or max(mib, capacity) << 13}\n" if kind == "object" else ""
         tier = f"capacity = {capacity}M\n" if capacity else ""
         self.kind = kind
@@ -232,9 +233,9 @@ class Durable:
         self._conf = self._scratch / "conf"
         sections = "".join(f"[backup {Path(path).name if len(backups) > 1 else ''}]\n"
                            f"path = {path}\n" for path in backups)
-        replicas = min(len(backups), 2)
+        settings = settings or f"replicas = {min(len(backups), 2)}\n"
         self._conf.write_text(f"[store]\nkind = {kind}\nsize = {mib}M\n{tier}{indices}"
-                              f"replicas = {replicas}\n{sections}")
+                              f"{settings}{sections}")
         self._daemon: Optional["subprocess.Popen[bytes]"] = None
 
     @property

@@ -10,6 +10,7 @@
  *	latency N RATE		replace N times, RATE times a second (0: as often as
  *				possible), and measure the time of each
  *	store			print the name of the store
+ *	updates			of mixed-durable, for one worker: print how many objects were replaced so far
  */
 #include <errno.h>
 #include <liburing.h>
@@ -30,6 +31,7 @@ static struct lsm *lsm;
 static uint64_t *handles;
 static uint64_t nr_handles;
 static uint8_t *source;
+static uint64_t updates;		/* by mixed() */
 
 static void vector(struct lsmem_op *ops, uint32_t nr, unsigned int flags)
 {
@@ -78,7 +80,7 @@ static void grow(const struct bench *bench, uint64_t objects)
 	free(ops);
 	if (!bench->zipf)
 		return;
-	zipf_setup(nr_handles);
+	zipf_setup_skewed(nr_handles, bench->skew);
 	for (i = nr_handles - 1; i; i--) {
 		other = random_below(&state, i + 1);
 		handle = handles[i];
@@ -464,7 +466,7 @@ static void first_setup(struct bench *bench)
 }
 
 /* Reads and replacements: of each batch the reads in one call of the library, then the replacements. */
-static uint64_t mixed_work(struct worker *worker)
+static uint64_t mixed(struct worker *worker, unsigned int flags)
 {
 	const struct bench *bench = worker->bench;
 	uint8_t *copies = get_memory((size_t)bench->size * bench->batch, 64);
@@ -489,13 +491,32 @@ static uint64_t mixed_work(struct worker *worker)
 			if (reads[i].result || reads[i].length != bench->size)
 				fail("lsm_read_many", reads[i].result ? -reads[i].result : EIO);
 		if (writes)
-			vector(ops, writes, 0);
+			vector(ops, writes, flags);
+		updates += writes;
 		operations += bench->batch;
 	}
 	free(reads);
 	free(ops);
 	free(copies);
 	return operations;
+}
+
+static uint64_t mixed_work(struct worker *worker)
+{
+	return mixed(worker, 0);
+}
+
+static uint64_t mixed_durable_work(struct worker *worker)
+{
+	return mixed(worker, LSMEM_OPF_DURABLE);
+}
+
+static bool mixed_order(struct bench *bench, const char *verb, const double *arguments, unsigned int nr)
+{
+	if (strcmp(verb, "updates"))
+		return replace_order(bench, verb, arguments, nr);
+	printf("{\"updates\": %llu}\n", (unsigned long long)updates);
+	return true;
 }
 
 /* A view reads the bytes in place; this copies them, as the other modes do. */
@@ -564,6 +585,7 @@ const struct mode object_modes[] = {
 	{ "read-many", objects_setup, read_many_work, NULL, false },
 	{ "first", first_setup, NULL, NULL, false },
 	{ "mixed", objects_setup, mixed_work, NULL, false },
+	{ "mixed-durable", objects_setup, mixed_durable_work, mixed_order, false },
 	{ "view", reads_setup, view_work, NULL, false },
 	{ "ioctl-read", objects_setup, ioctl_work, NULL, true },
 	{ 0 }

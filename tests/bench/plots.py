@@ -130,9 +130,20 @@ def _cost(data: Data) -> list[str]:
             f"plot {', '.join(curves)}"]
 
 
+def _stripes(data: Data) -> list[str]:
+    names = {"coded": "coded", "in place": "updates in place", "replicas": "m + 1 replicas"}
+    rows = [[f"\"{record['code']} {record['distribution']}\"",
+             *(statistics.median(record["traffic"][name]) for name in names)] for record in data]
+    columns = [f"$stripes using {number}{':xtic(1)' if number == 2 else ''} title '{name}'"
+               for number, name in enumerate(names.values(), 2)]
+    return [*_block("stripes", rows), "set title 'Bytes written to backups for each byte of updates'",
+            "set style data histograms; set style fill solid 0.8; set grid y; set yrange [0:*]; set key left top",
+            f"plot {', '.join(columns)}"]
+
+
 PLOTS: dict[str, Callable[[Data], list[str]]] = {
     "sweep": _sweep, "memory": _memory, "latency": _latency, "overhead": _overhead,
-    "change": _change, "drbd": _drbd, "cost": _cost,
+    "change": _change, "drbd": _drbd, "cost": _cost, "stripes": _stripes, "stripes-nine": _stripes,
 }
 TALL = ("sweep", "drbd")
 

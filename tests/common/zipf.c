@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Random ranks by Zipf's law with the exponent 0.99, cheap enough not to disturb a measurement.
+ * Random ranks by Zipf's law, cheap enough not to disturb a measurement.
  *
  * Ranks are grouped into classes: each of the first 64 ranks is a class, then each octave has 32.
  * Vose's alias method draws a class by its weight; the rank in the class is uniform, where weights
@@ -12,7 +12,6 @@
 #include "random.h"
 #include "zipf.h"
 
-#define EXPONENT	0.99
 #define SINGLE		64u
 #define PER_OCTAVE	32u
 #define CLASSES		(SINGLE + 40 * PER_OCTAVE)
@@ -34,16 +33,16 @@ static struct class classes[CLASSES];
 static uint32_t nr_classes;
 
 /* The sum of the weights of ranks @from to @to - 1, counted from 0. */
-static double weight(uint64_t from, uint64_t to)
+static double weight(uint64_t from, uint64_t to, double exponent)
 {
-	const double power = 1 - EXPONENT;
+	const double power = 1 - exponent;
 
 	if (to - from == 1)
-		return pow((double)to, -EXPONENT);
+		return pow((double)to, -exponent);
 	return (pow((double)to + 0.5, power) - pow((double)from + 0.5, power)) / power;
 }
 
-static double make_classes(uint64_t nr, double *weights)
+static double make_classes(uint64_t nr, double exponent, double *weights)
 {
 	uint64_t first = 0, width = 1, octave = SINGLE;
 	double sum = 0;
@@ -56,17 +55,17 @@ static double make_classes(uint64_t nr, double *weights)
 		if (width > nr - first)
 			width = nr - first;
 		classes[nr_classes] = (struct class){ .first = first, .width = width };
-		weights[nr_classes] = weight(first, first + width);
+		weights[nr_classes] = weight(first, first + width, exponent);
 		sum += weights[nr_classes];
 	}
 	return sum;
 }
 
-/* Draw ranks from 0 to @nr - 1 from now on; 0 is the most frequent. */
-void zipf_setup(uint64_t nr)
+/* Draw ranks from 0 to @nr - 1 from now on; 0 is the most frequent. @exponent: above 0, and not 1. */
+void zipf_setup_skewed(uint64_t nr, double exponent)
 {
 	uint32_t small[CLASSES], large[CLASSES], nr_small = 0, nr_large = 0, i;
-	double weights[CLASSES], sum = make_classes(nr, weights);
+	double weights[CLASSES], sum = make_classes(nr, exponent, weights);
 
 	for (i = 0; i < nr_classes; i++) {
 		weights[i] *= nr_classes / sum;
@@ -88,6 +87,11 @@ void zipf_setup(uint64_t nr)
 			small[nr_small++] = more;
 		}
 	}
+}
+
+void zipf_setup(uint64_t nr)
+{
+	zipf_setup_skewed(nr, ZIPF_EXPONENT);
 }
 
 uint64_t zipf_next(uint64_t *state)

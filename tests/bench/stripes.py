@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Bench of coded stores beside replicas and coded blocks updated in place: groups of tests/bench/inside."""
+
+import os
+import statistics
+import subprocess
+from pathlib import Path
+from typing import Callable, Iterable, Sequence
+
+from contest import CTL, HERE, Contestant, Durable, Rounds, Store, drive_counter, drives, grown, result, tell
+
+MEMORY_MIB = 128
+RATIO = 4		# backups of a store have so many times its memory, without what the code or the replicas add
+LIVE = 700		# per mille of the store
+SIZE = 4096
+BATCH = 256		# operations of a group commit; half of them are updates
+UPDATES = 500		# per mille
+TURN = 5		# a turn is so many times as long
+RESERVE_MIB = 24	# of a backup, for what is not segments
+WARM_SECONDS = 12.0
+# By group the code, and what is wanted: traffic saved of updates in place where c is at most so much, and space
+CODES = {"stripes": (3, 2, 0.40, 0.08, 0.35), "stripes-nine": (5, 4, 0.51, 0.36, 0.55)}
+DISTRIBUTIONS = {"uniform": ("-r",), "zipf .80": ("-Z", "0.8"), "zipf .99": ("-Z", "0.99")}
+RATE_TARGET = 2.4
+MIB = 1 << 20
+
+
+class Parts:
+    """Parts of the guest's drives, by device mapper."""
+
+    def __init__(self) -> None:
+        self._free = {path: _sectors(path) for path in drives(("large", "whole", "objects"))}
+        self._made: list[str] = []
+
+    def cut(self, nr: int, mib: int) -> list[str]:
+        """Cuts @nr parts of @mib off the drives. Returns their paths."""
+        return [self._one(mib << 11) for _ in range(nr)]
+
+    def _one(self, sectors: int) -> str:
+        drive = max(self._free, key=lambda path: self._free[path])
+        self._free[drive] -= sectors
+        if self._free[drive] < 0:
+            raise RuntimeError("the drives are too small")
+        name = f"part{len(self._made)}"
+        _dmsetup("create", name, "--table", f"0 {sectors} linear {os.path.realpath(drive)} {self._free[drive]}")
+        self._made.append(name)
+        # Counters are by this name.
+        return f"/dev/dm-{os.minor(os.stat(f'/dev/mapper/{name}').st_rdev)}"
+
+    def close(self) -> None:
+        """Gives all parts back."""
+        for name in self._made:
+            _dmsetup("remove", "--retry", name)
+
+
+def _dmsetup(*arguments: str) -> None:
+    subprocess.run(["dmsetup", *arguments], check=True, env={**os.environ, "DM_DISABLE_UDEV": "1"})
+
+
+def _sectors(path: str) -> int:
+    return int((Path("/sys/block") / Path(path).resolve().name / "size").read_text())
+
+
+class Player:
+    """One of those that take turns: its traffic, since the end of its last turn, in each."""
+
+    def __init__(self, parts: Sequence[str]) -> None:
+        self.parts = parts
+        self.traffic: list[float] = []	# bytes written for each byte of updates
+        self.reads: list[float] = []	# bytes read for each byte of updates
+        self._before: dict[str, int] = {}
+        self.bench: Contestant
+
+    def _counters(self) -> dict[str, int]:
+        counters = {what: sum(drive_counter(part, what) for part in self.parts)
+                    for what in ("bytes written", "bytes read")}
+        return {**counters, "updates": int(self.bench.order("updates")["updates"])}
+
+    def note(self) -> dict[str, int]:
+        """Counters since the last call."""
+        now = self._counters()
+        since = grown(self._before, now) if self._before else {}
+        self._before = now
+        return since
+
+    def turn(self, seconds: float) -> Callable[[], float]:
+        """A turn: operations a second."""
+        def run() -> float:
+            rate = self.bench.round(seconds, 1)
+            self._took(self.note())
+            return rate
+        return run
+
+    def _took(self, since: dict[str, int]) -> None:
+        new = since["updates"] * SIZE
+        self.traffic.append(since["bytes written"] / new)
+        self.reads.append(since["bytes read"] / new)
+
+    def close(self) -> None:
+        """Ends it."""
+        self.bench.close()
+
+
+class Log(Player):
+    """A store of lsmem, with its daemon."""
+
+    def __init__(self, name: str, settings: str, parts: Sequence[str], options: Sequence[str], limit: float) -> None:
+        super().__init__(parts)
+        self.copied: list[float] = []	# c: bytes that cleaning writes to the backups for each new byte, before the code
+        self._durable = Durable("object", name, parts, MEMORY_MIB, settings=settings)
+        self._durable.start("--format", "--force")
+        self._store = Store(name)
+        self.bench = Contestant("mixed-durable", "-l", str(LIVE), *options, "-p", self._durable.device)
+        # Until the log has used all of the backups, and once more, cleaning costs less than it will.
+        self.bench.order("overwrite", (RATIO + 1) * MEMORY_MIB * MIB, limit)
+        self._store.settle()
+        self.note()
+
+    def _counters(self) -> dict[str, int]:
+        self._store.settle()
+        return {**super()._counters(), **self._store.counters()}
+
+    def _took(self, since: dict[str, int]) -> None:
+        super()._took(since)
+        self.copied.append(since["cleaner/relocated_bytes"] / since["stats/appended_bytes"])
+
+    def space(self) -> float:
+        """Bytes of the backups for each byte of segments."""
+        # This has the daemon write its status anew.
+        subprocess.run([str(CTL), "backups", self._durable.store], check=True, stdout=subprocess.DEVNULL)
+        status = self._durable.status()
+        used = sum(backup["frames"] - backup["frames_free"] for backup in status["backups"])
+        return float(used / status["segments"])
+
+    def objects(self) -> int:
+        """How many objects there are."""
+        return int(self.bench.order("objects", 0)["objects"])
+
+    def close(self) -> None:
+        super().close()
+        self._durable.close()
+
+
+class InPlace(Player):
+    """Coded blocks that are updated in place, of as many objects."""
+
+    def __init__(self, code: str, objects: int, parts: Sequence[str], options: Sequence[str]) -> None:
+        super().__init__(parts)
+        self.bench = Contestant("in-place", "-n", str(objects), *options, "-p", f"{code}:{','.join(parts)}",
+                                program=(str(HERE / "build" / "inplace"),))
+        self.note()
+
+    def _counters(self) -> dict[str, int]:
+        # A request that io_uring tries again, because the drive was busy, is counted twice by device mapper.
+        return {name: int(value) for name, value in self.bench.order("updates").items()}
+
+    def close(self) -> None:
+        wrong = self.bench.order("check")["wrong"]
+        super().close()
+        if wrong:
+            raise RuntimeError(f"updates in place: {wrong} rows are wrong")
+
+
+def _one(rounds: Rounds, places: dict[str, list[str]], wanted: Sequence[float], distribution: str) -> None:
+    k, m = int(wanted[0]), int(wanted[1])
+    code = f"{k}+{m}"
+    options = ("-s", str(SIZE), "-b", str(BATCH), "-w", str(UPDATES), *DISTRIBUTIONS[distribution])
+    limit = 1.0 if rounds.quick else WARM_SECONDS
+    tell(kind="progress", text=f"stripes: {code}, {distribution}")
+    coded = Log("lsmem", f"code = {code}\n", places["coded"], options, limit)
+    replicas = Log("lsmem1", f"replicas = {m + 1}\n", places["replicas"], options, limit)
+    fixed = InPlace(code, coded.objects(), places["in place"], options)
+    players = {"coded": coded, "replicas": replicas, "in place": fixed}
+    rates = rounds.run({name: player.turn(rounds.seconds * TURN) for name, player in players.items()}, mixed=True)
+    space = {"coded": coded.space(), "replicas": replicas.space()}
+    for player in players.values():
+        player.close()
+        del player.traffic[0], player.reads[0]	# of the round that warms up
+    del coded.copied[0], replicas.copied[0]
+    _tell(wanted, distribution, players, rates, space)
+
+
+def _tell(wanted: Sequence[float], distribution: str, players: "dict[str, Player]", rates: dict[str, list[float]],
+          space: dict[str, float]) -> None:
+    k, m, save, most, save_space = wanted
+    coded, replicas, fixed = (players[name] for name in ("coded", "replicas", "in place"))
+    assert isinstance(coded, Log) and isinstance(replicas, Log)
+    copied, traffic = coded.copied, coded.traffic
+    c = statistics.median(copied)
+    nr = len(traffic)
+    group = next(name for name, code in CODES.items() if code == wanted)
+    case = f"{k:.0f}+{m:.0f}, {distribution}"
+    tell(kind="data", group=group, code=f"{k:.0f}+{m:.0f}", distribution=distribution, c=copied, c_replicas=replicas.copied,
+         factor=1 + m / k, space=space, rates=rates,
+         traffic={name: player.traffic for name, player in players.items()},
+         reads={name: player.reads for name, player in players.items()})
+    how = (f"stores of {MEMORY_MIB} MiB, {LIVE / 10:.0f} % live, backups of {RATIO} times that; objects of {SIZE} bytes, "
+           f"50 % reads, 50 % durable updates, {BATCH} operations a group commit, one worker; bytes are those of the "
+           "drives, for each byte of updates")
+    target = round(1 - save, 2) if c <= most else None
+    for versus, base in (("in place, commits in groups", fixed.traffic), ("in place, one by one: 1 + m", [1 + m] * nr)):
+        result(group, f"{case}: traffic", traffic, base, versus, "B/B", how, target, most=True)
+    result(group, f"{case}: traffic", traffic, replicas.traffic, f"{m + 1:.0f} replicas", "B/B", how, most=True)
+    result(group, f"{case}: traffic", traffic, [(1 + m / k) * (1 + each) for each in copied],
+           f"(1 + m/k)(1 + c) = {1 + m / k:.2f} * {1 + c:.2f}", "B/B", how, most=True)
+    result(group, f"{case}: rate", rates["coded"], rates["in place"], "in place", "op/s", how, RATE_TARGET)
+    result(group, f"{case}: rate", rates["coded"], rates["replicas"], f"{m + 1:.0f} replicas", "op/s", how)
+    result(group, f"{case}: space", [space["coded"]], [space["replicas"]], f"{m + 1:.0f} replicas", "B/B", how,
+           round(1 - save_space, 2), most=True)
+
+
+def _mib(shards: int) -> int:
+    """Size of a backup that has one of so many parts of the log."""
+    return -(-RATIO * MEMORY_MIB // shards // 8) * 8 + RESERVE_MIB
+
+
+def _code(rounds: Rounds, wanted: Sequence[float], distributions: Iterable[str]) -> None:
+    k, m = int(wanted[0]), int(wanted[1])
+    parts = Parts()
+    places = {"replicas": parts.cut(m + 1, _mib(1)), "coded": parts.cut(k + m, _mib(k)),
+              "in place": parts.cut(k + m, MEMORY_MIB // k + 1)}
+    for distribution in distributions:
+        _one(rounds, places, wanted, distribution)
+    parts.close()	# after a failure some are in use
+
+
+def stripes(rounds: Rounds) -> None:
+    """Traffic, rates and space of 3+2, for all patterns."""
+    _code(rounds, CODES["stripes"], DISTRIBUTIONS)
+
+
+def nine(rounds: Rounds) -> None:
+    """The same of 5+4, on nine backups."""
+    _code(rounds, CODES["stripes-nine"], DISTRIBUTIONS)
+
+
+GROUPS = {"stripes": stripes, "stripes-nine": nine}
