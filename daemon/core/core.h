@@ -76,7 +76,8 @@ struct core_log {
  * @domains: domains are configured; false: each backup is a domain of its own
  * @replicas: wanted of each segment; 0: one on every backup
  * @min_replicas: core acknowledges nothing of a segment with fewer replicas; 0: 1
- * @k: of a coded store: data shards of new segments, which get no replicas; 0: new segments get replicas
+ * @k: of a coded store: data shards of new segments, which get no replicas; 0: new segments get replicas. Whatever it is, each
+ *	segment that @map lists stays as it is listed, with shards or replicas
  * @m: parity shards
  * @min_parity: core acknowledges nothing of a coded segment with fewer than @k + @min_parity shards
  * @copy_bytes: bytes that core reads between two ticks to restore replicas, at most; 0: no limit

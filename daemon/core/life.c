@@ -95,14 +95,14 @@ static bool core_adopt(struct core *core, const struct digest_map *map)
 	return core_stripes_adopt(core, map);
 }
 
-/* Return: why core cannot code as @params say; NULL: it can, or need not. */
+/* Return: why core cannot code as @params say, or read what is coded; NULL: it can, or need not. */
 static const char *core_check_code(const struct core_params *params)
 {
 	const struct digest_stripes *s = params->map->stripes;
 	struct shard_geometry g;
 
 	if (!params->k)
-		return NULL;
+		return s && s->k && params->min_parity > s->m ? "there are fewer parity shards than are needed" : NULL;
 	if (!s)
 		return "the store is not coded";
 	if (!shard_geometry(&g, params->k, params->m, SHARD_FRAME) || params->m >= params->k ||

@@ -5,8 +5,8 @@
  *
  * A new segment takes a free lane of a stripe that has as many shards as the present backups allow; else the frames of a new
  * stripe; else a lane of any stripe on which it can be acknowledged. Digests name a stripe before its first segment. A stripe
- * whose lanes are all free stays as it is, for the next segments, unless it has fewer shards than a new one would have: then
- * the next digest removes it, and its frames are free when that is durable (invariant 10).
+ * whose lanes are all free stays as it is, for the next segments, unless it has fewer shards than a new one would have, or new
+ * segments get replicas: then the next digest removes it, and its frames are free when that is durable (invariant 10).
  *
  * A backup that is lost is gone from the index of stripes at once: the next digest does not name it, and with it the digest
  * forgets its frames.
@@ -281,7 +281,7 @@ void core_stripes_lose(struct core *core, uint32_t backup)
 }
 
 /**
- * core_stripes_run - let empty stripes leave that have fewer shards than new ones would have
+ * core_stripes_run - let empty stripes leave that have fewer shards than new ones would have, or that get no segment any more
  * @core: core
  */
 void core_stripes_run(struct core *core)
@@ -293,9 +293,9 @@ void core_stripes_run(struct core *core)
 		return;
 	core->stripes_changed = false;
 	shards = core_shards(core);
-	for (number = 0; number < core->nr_stripes && shards >= core->least_shards; number++) {
+	for (number = 0; number < core->nr_stripes && (!core->coding || shards >= core->least_shards); number++) {
 		if (core->stripes[number] != CORE_STRIPE_LISTED || lanes_used(core->lanes, number) ||
-		    (uint32_t)__builtin_popcount(lanes_there(core->lanes, number)) >= shards)
+		    (core->coding && (uint32_t)__builtin_popcount(lanes_there(core->lanes, number)) >= shards))
 			continue;
 		/* A record removes what is listed: a shard that was made anew is not yet. */
 		if (stripe_is_dirty(core, number))

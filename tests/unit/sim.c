@@ -385,7 +385,7 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 	};
 	sim->env.backups = sim->options.backups;
 	sim->model = model_new(&sim->random, sim->geometry.uuid,
-			       options->frames * (options->k ? options->k : 1) + options->extra);
+			       options->frames * (options->k && !options->turns ? options->k : 1) + options->extra);
 	sim->model->size = options->size;
 	sim->io_left = UINT32_MAX;
 	sim->placed = malloc(LSMEM_SEGMENT_BYTES);
@@ -406,13 +406,14 @@ void sim_free(struct sim *sim)
 
 static void sim_core(struct sim *sim, struct recover *r, bool resume)
 {
+	bool coding = !sim->options.turns || random_chance(&sim->random, 50);
 	struct core_params params = {
 		.map = recover_digest(r),
 		.domains = sim->options.pairs,
 		.replicas = sim->options.replicas,
 		.min_replicas = sim->options.min_replicas,
-		.k = sim->options.k,
-		.m = sim->options.m,
+		.k = coding ? sim->options.k : 0,
+		.m = coding ? sim->options.m : 0,
 		.min_parity = sim->options.min_parity,
 		.log = {
 			.seglets = sim->model->memory,
@@ -444,6 +445,7 @@ static void sim_core(struct sim *sim, struct recover *r, bool resume)
 		sim->joined++;
 	}
 	sim->frames_start = __le64_to_cpu(recover_super(r)->frames_start);
+	sim->mixed += params.map->nr && params.map->stripes && params.map->stripes->nr_segments;
 	sim->core = core_new(&params, error);
 	if (!sim->core)
 		sim_fail(sim, "%s", error);

@@ -29,6 +29,7 @@
  * @verify: recovery verifies all segments before
  * @k: the store is coded, with @m parity shards; 0: it has replicas
  * @min_parity: as in struct core_params
+ * @turns: the store is coded, and each daemon gives new segments shards or replicas, as chance says
  * @batch_us: of a coded store: microseconds that partial rows wait, see core_batch()
  * @smaller: frames by which each backup is smaller than the one before
  * @handles: of the store, of which the model uses MODEL_HANDLES; 0: no others
@@ -50,6 +51,7 @@ struct sim_options {
 	bool pairs;			/* each failure domain has two backups */
 	bool tiered;
 	bool verify;
+	bool turns;
 	bool join;			/* lost backups come back, at any time */
 };
 
@@ -113,6 +115,7 @@ struct sim {
 	uint64_t alone;				/* crashes of the primary without any backup */
 	uint64_t now_ns;			/* by core_time(), with @batch_us of the options */
 	bool memory_lost;			/* of a backup, since the last recovery */
+	uint64_t mixed;				/* starts of core with coded segments and others */
 };
 
 struct sim *sim_new(uint64_t seed, const struct sim_options *options);

@@ -637,6 +637,71 @@ static bool test_cut_off(uint32_t *tries)
 	sim_free(sim);
 	return true;
 }
+/* Count coded segments and others, and frames of stripes, in the newest digest. Return: stripes in it without a segment. */
+static uint32_t kinds_of(struct sim *sim, uint32_t *replicas, uint32_t *segments, uint32_t *shards)
+{
+	uint32_t number, empty = 0;
+	struct recover *r = recover_new(&sim->env);
+	enum recover_state state;
+
+	*replicas = *segments = *shards = UINT32_MAX;
+	sim->io_left = UINT32_MAX;
+	if (!recover_open(r, &state) && !recover_map(r, false)) {
+		*replicas = recover_digest(r)->nr;
+		*segments = recover_digest(r)->stripes->nr_segments;
+		*shards = recover_digest(r)->stripes->nr_shards;
+		for (number = 0; *shards && number < digest_stripes_nr(recover_digest(r)); number++)
+			empty += recover_digest(r)->stripes->stripe[number].there &&
+				 !recover_digest(r)->stripes->stripe[number].used;
+	}
+	recover_free(r);
+	return empty;
+}
+
+/*
+ * A coded store whose new segments get replicas: the cleaner retires those that are coded, and the frames of all stripes become
+ * free for replicas. The other way the replicas go. After each power cut what was acknowledged is there.
+ */
+static bool test_turn(const struct sim_options *code, bool to_code)
+{
+	struct sim_options options = *code;
+	uint32_t replicas, segments, shards, tries;
+	struct sim *sim;
+	bool ok;
+
+	options.replicas = options.m + 1;
+	if (to_code)
+		options.k = 0;
+	sim = sim_new(3, &options);
+	sim->geometry.k = code->k;
+	sim->geometry.m = code->m;
+	sim_start(sim, false);
+	for (tries = 300; tries && !sim->error[0]; tries--)
+		sim_step(sim);
+	sim_settle(sim);
+	sim_cut(sim, DISK_CUT_DROP);
+	kinds_of(sim, &replicas, &segments, &shards);
+	ok = to_code ? replicas && !segments && !shards : segments && shards && !replicas;
+	sim->options.k = to_code ? code->k : 0;
+	ok = ok && sim_start(sim, false);
+	for (tries = 40; tries && ok && !sim->error[0] && (to_code ? replicas : shards); tries--) {
+		uint32_t steps = 400, head;
+
+		while (steps-- && !sim->error[0])
+			sim_step(sim);
+		for (head = 0; head < MODEL_HEADS && !sim->error[0]; head++)
+			model_roll(sim->model, head);
+		sim_settle(sim);
+		sim_cut(sim, DISK_CUT_DROP);
+		/* Core gives them back, not only the next recovery. */
+		ok = (!kinds_of(sim, &replicas, &segments, &shards) || to_code) && sim_start(sim, false);
+	}
+	if (!ok || sim->error[0] || !tries)
+		tap_note("%u replicas, %u coded segments, %u frames of stripes: %s", replicas, segments, shards, sim->error);
+	ok = ok && !sim->error[0] && tries;
+	sim_free(sim);
+	return ok;
+}
 
 /* test_coded N: without rule N of daemon/base/rules.h */
 int main(int argc, char **argv)
@@ -670,6 +735,12 @@ int main(int argc, char **argv)
 		tap_ok(test_wait(&codes[i]), "%u+%u: partial rows wait for batch_us, full ones do not", codes[i].k,
 		       codes[i].m);
 		tap_ok(test_stream(&codes[i]), "%u+%u: a stream of small writes costs fewer blocks", codes[i].k,
+		       codes[i].m);
+	}
+	for (i = 0; i < 2; i++) {
+		tap_ok(test_turn(&codes[i], true), "%u+%u: replicas are retired where new segments are coded", codes[i].k,
+		       codes[i].m);
+		tap_ok(test_turn(&codes[i], false), "%u+%u: stripes leave where new segments get replicas", codes[i].k,
 		       codes[i].m);
 	}
 	tap_ok(test_all_sides(&codes[0]), "a parity shard that comes back has no records of before");

@@ -669,6 +669,14 @@ static bool test_params(void)
 	coded.stripes->k = 2;
 	coded.stripes->m = 1;
 	CHECK(!core_new(&params, error) && strstr(error, "another code"));
+	/* New segments get replicas, and those that are coded are still to be acknowledged. */
+	params.k = 0;
+	params.m = 0;
+	params.min_parity = 2;
+	CHECK(!core_new(&params, error) && strstr(error, "fewer parity shards"));
+	params.min_parity = 0;
+	params.k = 3;
+	params.m = 2;
 	params.map = recover_digest(r);
 	CHECK(!core_new(&params, error) && strstr(error, "not coded"));
 	coded.items = NULL;		/* of @r */

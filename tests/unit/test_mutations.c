@@ -42,6 +42,20 @@ static const struct sim_options coded[] = {
 	{ .frames = 10, .size = 1, .steps = 250, .kills = 20, .faults = 20, .backups = 4, .k = 2, .m = 1, .join = true },
 };
 
+/* Stores with coded segments and replicas at the same time: frames go from one kind to the other. */
+static const struct sim_options turned[] = {
+	{ .frames = 8, .size = 0, .steps = 150, .kills = 30, .faults = 10, .backups = 3, .replicas = 2, .k = 2, .m = 1,
+	  .turns = true },
+	{ .frames = 10, .size = 0, .steps = 200, .kills = 30, .faults = 20, .backups = 6, .replicas = 3, .k = 3, .m = 2,
+	  .turns = true, .join = true },
+	{ .frames = 8, .size = 1, .steps = 150, .kills = 30, .faults = 20, .backups = 4, .replicas = 2, .k = 2, .m = 1,
+	  .turns = true, .join = true },
+	{ .frames = 8, .size = 0, .steps = 250, .kills = 60, .faults = 10, .backups = 3, .replicas = 2, .k = 2, .m = 1,
+	  .turns = true },
+	{ .frames = 8, .size = 0, .steps = 150, .kills = 30, .faults = 20, .backups = 4, .replicas = 2, .k = 2, .m = 1,
+	  .turns = true, .tiered = true, .join = true },
+};
+
 /* Rules that coded stores have in common with others, and that have code of their own there. */
 static const struct {
 	const char *name;
@@ -79,14 +93,14 @@ static uint64_t hunt(const struct sim_options *of, char *why, size_t room, uint6
 	return 0;
 }
 
-/* A rule that is switched off in coded stores. */
-static void test_coded(const char *name)
+/* A rule that is switched off in stores that are @what. */
+static void test_coded(const struct sim_options *of, const char *what, const char *name)
 {
 	uint64_t seed, crashes;
 	char why[160];
 
-	crashes = hunt(coded, why, sizeof(why), &seed);
-	tap_ok(crashes, "a coded store without %s: noticed within %llu crashes, seed %llu", name,
+	crashes = hunt(of, why, sizeof(why), &seed);
+	tap_ok(crashes, "a %s store without %s: noticed within %llu crashes, seed %llu", what, name,
 	       (unsigned long long)crashes, (unsigned long long)seed);
 	if (crashes)
 		tap_note("%s", why);
@@ -121,12 +135,14 @@ int main(int argc, char **argv)
 	}
 	for (rule = 0; argc < 2 && rule < sizeof(shared) / sizeof(shared[0]); rule++) {
 		lsmem_mutation = 1ull << shared[rule].rule;
-		test_coded(shared[rule].name);
+		test_coded(coded, "coded", shared[rule].name);
+		if (shared[rule].rule == RULE_ACK_AFTER_FLUSH || shared[rule].rule == RULE_CLOSE_AFTER_FLUSH)
+			test_coded(turned, "half coded", shared[rule].name);
 	}
 	lsmem_mutation = 0;
 	for (rule = 0; argc < 2 && rule < sizeof(rows) / sizeof(rows[0]); rule++) {
 		stripe_mutation = 1ull << rows[rule].rule;
-		test_coded(rows[rule].name);
+		test_coded(coded, "coded", rows[rule].name);
 	}
 	return tap_end();
 }

@@ -110,6 +110,14 @@ static const struct {
 				 .backups = 3, .k = 2, .m = 1 } },
 	{ "coded 3+2 of six that come back, tiered", { .frames = 10, .size = 1, .steps = 200, .kills = 20, .faults = 20,
 						       .tiered = true, .backups = 6, .k = 3, .m = 2, .join = true } },
+	{ "coded 2+1 and two replicas", { .frames = 10, .size = 1, .steps = 150, .kills = 30, .faults = 10,
+					  .backups = 3, .replicas = 2, .k = 2, .m = 1, .turns = true } },
+	{ "coded 3+2 and three replicas of six that come back", { .frames = 10, .size = 0, .steps = 200, .kills = 30,
+								  .faults = 20, .backups = 6, .replicas = 3,
+								  .k = 3, .m = 2, .turns = true, .join = true } },
+	{ "coded 2+1 and two replicas, tiered", { .frames = 10, .size = 1, .steps = 150, .kills = 30, .faults = 20,
+						  .backups = 4, .replicas = 2, .k = 2, .m = 1, .turns = true,
+						  .tiered = true, .join = true } },
 	{ "coded 5+4", { .frames = 6, .size = 1, .steps = 200, .kills = 20, .faults = 20,
 			 .backups = 9, .k = 5, .m = 4 } },
 };
@@ -146,7 +154,7 @@ int main(int argc, char **argv)
 	for (kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
 		uint64_t crashes = 0, kills = 0, ops = 0, acked = 0, cleaned = 0, moved = 0;
 		uint64_t lost = 0, copied = 0, kept = 0, few = 0, joined = 0, added = 0;
-		uint64_t alone = 0, received = 0;
+		uint64_t alone = 0, received = 0, mixed = 0;
 		uint64_t dropped = 0, refused = 0, recoveries = 0, compacted = 0, passes = 0;
 		double begin = now();
 		bool ok = true;
@@ -191,6 +199,7 @@ int main(int argc, char **argv)
 			added += sim->added;
 			alone += sim->alone;
 			received += sim->model->oracle.received;
+			mixed += sim->mixed;
 			sim_free(sim);
 			if (only)
 				break;
@@ -215,6 +224,9 @@ int main(int argc, char **argv)
 		if (kinds[kind].options.join && !lsmem_mutation && !only)
 			tap_ok(added && joined > added, "%s: backups joined at a start and later",
 			       kinds[kind].name);
+		if (kinds[kind].options.turns && !lsmem_mutation && !only)
+			tap_ok(mixed, "%s: starts with segments of both kinds: %llu", kinds[kind].name,
+			       (unsigned long long)mixed);
 		all_kept += kept;
 	}
 	if (!lsmem_mutation && !only && !*name)
