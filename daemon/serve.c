@@ -617,6 +617,8 @@ int serve(struct lsmemd *d)
 			continue;
 		if (take_run(d) && !s->stopping)
 			serve_move_begin(s);
+		if (!s->error && serve_fetch_waits(s))
+			continue;
 		if (!s->parked && serve_watch_backups(s))
 			continue;
 		if (!s->parked && !s->unowned && !s->error && core_state(s->core) != CORE_FAILED)

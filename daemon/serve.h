@@ -207,6 +207,7 @@ void serve_mend_stop(struct serve *s, const char *why);
 
 void serve_fetch_init(struct serve *s);
 bool serve_fetch(struct serve *s);
+bool serve_fetch_waits(const struct serve *s);
 void serve_fetch_tick(struct serve *s, uint64_t now);
 
 void serve_move_begin(struct serve *s);

@@ -8,6 +8,9 @@
  * out in the same system call. All reads that have ended in one round of the loop are answered in
  * one call.
  *
+ * While this host has a connection to the source of a move, its memory is asked first (move/pull.h): the backups get what it does
+ * not have, or does not answer in time.
+ *
  * If a backup is a block device, not on another host, the kernel reads it itself (LSMEM_REPL_NEAR): it is told
  * where a segment is there when it asks for an object of it.
  */
@@ -23,6 +26,7 @@
 #include "backup/nvmf_address.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "move/pull.h"
 #include "remote/wire.h"
 #include "serve.h"
 
@@ -50,6 +54,8 @@ static void fetch_timed(struct loop_op *op, int res)
 	(void)res;
 	s->fetch_timing = false;
 	fetch_late(s->d->fetch, clock_now_ns());
+	if (take_pull(s->d))
+		pull_late(take_pull(s->d), clock_now_ns());
 }
 
 static void fetch_ended(struct backup_io *io, int error)
@@ -143,26 +149,51 @@ static void near_tell(struct serve *s, const struct lsmem_fetch_one *one)
 static bool give_fills(struct serve *s)
 {
 	uint32_t n = fetch_fills(s->d->fetch, s->fills, KERNEL_FETCHES);
+	struct pull *pull = take_pull(s->d);
+	uint32_t pulled = pull ? pull_fills(pull, s->fills + n, KERNEL_FETCHES - n) : 0;
+	uint64_t now;
 	int err;
 
-	if (!n)
+	if (!n && !pulled)
 		return false;
-	err = kernel_fill(&s->d->kernel, s->fills, n);
+	err = kernel_fill(&s->d->kernel, s->fills, n + pulled);
 	if (err) {
 		log_err("%s: does not take what it asked for: %s", s->d->kernel.name, strerror(-err));
 		s->error = err;
 		return false;
 	}
-	fetch_filled(s->d->fetch, s->fills, n, clock_now_ns());
+	now = clock_now_ns();
+	fetch_filled(s->d->fetch, s->fills, n, now);
+	if (pulled)
+		pull_filled(pull, s->fills + n, pulled, now);
 	return true;
+}
+
+/* How many requests can be taken: those that the source's memory is asked for may have to be read from the backups. */
+static uint32_t room_for(const struct serve *s)
+{
+	const struct pull *pull = take_pull(s->d);
+	uint32_t room = fetch_room(s->d->fetch), held = pull ? pull_held(pull) : 0;
+
+	return room > held ? room - held : 0;
+}
+
+static void take_back(struct serve *s, uint64_t now)
+{
+	struct pull *pull = take_pull(s->d);
+	struct lsmem_fetch_one one;
+
+	while (pull && pull_back(pull, &one))
+		fetch_take(s->d->fetch, &one, now);
 }
 
 static void take_fetches(struct serve *s, uint64_t now)
 {
+	struct pull *pull = take_pull(s->d);
 	uint32_t room;
 	int n, i;
 
-	while (s->fetch_wanted && (room = fetch_room(s->d->fetch))) {
+	while (s->fetch_wanted && (room = room_for(s))) {
 		if (room > KERNEL_FETCHES)
 			room = KERNEL_FETCHES;
 		n = kernel_fetch(&s->d->kernel, s->fetches, room);
@@ -174,7 +205,8 @@ static void take_fetches(struct serve *s, uint64_t now)
 		}
 		for (i = 0; i < n; i++) {
 			near_tell(s, &s->fetches[i]);
-			fetch_take(s->d->fetch, &s->fetches[i], now);
+			if (!pull || !pull_take(pull, &s->fetches[i], now))
+				fetch_take(s->d->fetch, &s->fetches[i], now);
 		}
 		s->fetch_wanted = (uint32_t)n == room;
 	}
@@ -209,6 +241,7 @@ static void tell_failed(struct serve *s, uint64_t now)
 
 static void arm(struct serve *s, uint64_t now)
 {
+	const struct pull *pull = take_pull(s->d);
 	uint64_t due;
 
 	if (!s->fetch_armed && !s->fetch_wanted) {
@@ -218,6 +251,8 @@ static void arm(struct serve *s, uint64_t now)
 	if (s->fetch_timing)
 		return;
 	due = fetch_due(s->d->fetch);
+	if (pull && pull_due(pull) < due)
+		due = pull_due(pull);
 	if (due == FETCH_NEVER)
 		return;
 	due = due > now + FETCH_STEP_NS ? due - now : FETCH_STEP_NS;
@@ -244,7 +279,10 @@ bool serve_fetch(struct serve *s)
 		return false;
 	now = clock_now_ns();
 	do {
+		take_back(s, now);
 		take_fetches(s, now);
+		if (take_pull(s->d))
+			take_pull_start(s->d);
 		start_reads(s, now);
 		/* Answers make room for more, and some need another replica. */
 		gave = !s->error && give_fills(s);
@@ -253,6 +291,20 @@ bool serve_fetch(struct serve *s)
 	tell_failed(s, now);
 	arm(s, now);
 	return any;
+}
+
+/**
+ * serve_fetch_waits - has serve_fetch() to go on, though nothing has come?
+ * @s: the steady state
+ *
+ * Return: true: the source's connection is lost, and the backups are to answer what was asked of it.
+ */
+bool serve_fetch_waits(const struct serve *s)
+{
+	enum core_state state = core_state(s->core);
+
+	return take_pull(s->d) && pull_has_back(take_pull(s->d)) && s->d->fetch &&
+	       (state == CORE_RUNNING || state == CORE_DRAINING);
 }
 
 /* Lose the backups that have not answered a read for their timeout. */
@@ -294,7 +346,8 @@ static void find_remote(struct serve *s)
 			remote |= 1u << index;
 	}
 	fetch_remote(s->d->fetch, remote);
-	near_choose(s, remote);
+	/* What the kernel reads itself it does not ask for. */
+	near_choose(s, take_pull(s->d) ? UINT32_MAX : remote);
 }
 
 /**

@@ -9,10 +9,12 @@
  *	take_stale()		.. and it does not count
  *	take_served()		the store is served
  *	take_run(), take_tick()	in the steady state, until the source knows that nothing is needed from it
+ *	take_pull()		for serve_fetch.c: what is read from the source's memory meanwhile
  *	take_close()		the end
  *
  * The backups are read beside the source's daemon, before anything is asked of it, and again for the newest digest; they are
- * held, and the source is fenced, when this host has the store. All bytes come from them.
+ * held, and the source is fenced, when this host has the store. What is asked for in the
+ * beginning is read from the source's memory (move/pull.h), and all else from the backups.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,6 +29,7 @@
 #include "base/secret.h"
 #include "base/thread.h"
 #include "lsmemd.h"
+#include "move/pull.h"
 #include "move/target.h"
 #include "remote/move_caller.h"
 
@@ -52,6 +55,9 @@
  * @making: @thread was started, and not joined
  * @made: @thread is done, with @make_err
  * @make_err: 0 or a negative errno
+ * @pull: reads the source's memory, by @target's @known; NULL: nothing is read there
+ * @pull_error: why it cannot, a negative errno; 0: it can
+ * @all: nothing of the store is on the backups alone
  * @here: the source is only told that nothing is needed from it: this host had the store at its start
  * @moved_ns: when MOVE was said, by clock_now_ns(); 0: it was not
  * @ended_ns: when the store was served, or the move given up, likewise
@@ -74,6 +80,9 @@ struct take {
 	bool making;
 	atomic_bool made;
 	int make_err;
+	struct pull *pull;
+	int pull_error;
+	bool all;
 	bool here;
 	uint64_t moved_ns, ended_ns;
 	bool said;
@@ -128,12 +137,21 @@ static void connected(struct move_caller *caller, const struct session_setup *se
 	target_connected(&of_caller(caller)->target, setup);
 }
 
-static void gone(struct move_caller *caller, const char *why)
+static void pulled(struct move_caller *caller, uint32_t tag)
 {
-	target_gone(&of_caller(caller)->target, why);
+	pull_done(of_caller(caller)->pull, tag);
 }
 
-static const struct move_caller_user caller_user = { .connected = connected, .gone = gone };
+static void gone(struct move_caller *caller, const char *why)
+{
+	struct take *t = of_caller(caller);
+
+	if (t->pull)
+		pull_cut(t->pull);
+	target_gone(&t->target, why);
+}
+
+static const struct move_caller_user caller_user = { .connected = connected, .pulled = pulled, .gone = gone };
 
 /* ---- The store ---------------------------------------------------------------------- */
 
@@ -272,11 +290,12 @@ static void do_recover(struct target *target, const struct recover_told *told)
 	of_target(target)->told = told;
 }
 
-/* What the source has in its memory is on the backups, too: the store is durable (check_words()). */
+/* What the source has in its memory is on the backups, too: the store is durable (check_words()). It is the faster replica. */
 static bool does_need(struct target *target)
 {
-	(void)target;
-	return false;
+	struct take *t = of_target(target);
+
+	return t->pull && pull_wants(t->pull, t->all, clock_now_ns());
 }
 
 static const struct target_user target_user = {
@@ -362,11 +381,30 @@ static void ticked(struct loop_op *op, int res)
 	loop_timer_start(&t->d->loop, &t->tick, SAY_NS);
 }
 
+/* There are keys: objects can be read from the source's memory. */
+static void open_pull(struct take *t)
+{
+	const struct move_target *connection = &t->target.connection;
+	int err;
+
+	if (!t->pull || pull_is_open(t->pull) || !t->target.linked || t->caller.over || t->caller.pull ||
+	    connection->step != MOVE_HAS)
+		return;
+	err = move_caller_memory(&t->caller, pull_memory(t->pull), PULL_MEMORY);
+	if (!err)
+		pull_open(t->pull, &connection->ready.keys);
+	else if (!t->pull_error)
+		log_warn("%s: nothing is read from the memory of host %s: %s", t->d->where, t->d->config.move.from.host,
+			 strerror(-err));
+	t->pull_error = err;
+}
+
 static void run(struct take *t)
 {
 	enum target_state from = t->target.state;
 
 	move_caller_run(&t->caller);
+	open_pull(t);
 	target_run(&t->target);
 	move_caller_run(&t->caller);
 	if (from == TARGET_READS && t->target.state == TARGET_MOVES) {
@@ -394,6 +432,8 @@ static void gather(struct take *t)
 	move->blocks = connection->stream.sequence ? connection->stream.sequence - 1 : 0;
 	if (t->target.known)
 		move->objects = known_objects(t->target.known);
+	if (t->pull)
+		pull_stats(t->pull, &move->pull);
 	if (t->moved_ns)
 		move->stopped_ns = (t->ended_ns ? t->ended_ns : clock_now_ns()) - t->moved_ns;
 }
@@ -477,6 +517,8 @@ static int is_here(struct take *t)
 
 static void forget(struct take *t)
 {
+	pull_free(t->pull);
+	t->pull = NULL;
 	if (t->target.known)
 		known_free(t->target.known);
 	t->target.known = NULL;
@@ -618,7 +660,7 @@ void take_stale(struct lsmemd *d)
  * take_served - the store is served
  * @d: the daemon
  *
- * From now on take_run() tells the source that nothing is needed from it.
+ * From now on objects are read from the source's memory, until take_run() tells it that nothing is needed from it any more.
  */
 void take_served(struct lsmemd *d)
 {
@@ -640,7 +682,37 @@ void take_served(struct lsmemd *d)
 		log_notice("%s: moved from host %s: served %" PRIu64 " ms after its clients were told to stop, %s",
 			   d->kernel.name, d->config.move.from.host, (clock_now_ns() - t->moved_ns) / MS,
 			   t->target.stale ? "recovered from the backups" : "by what that host told");
-	forget(t);
+	/* What does not count any more is not asked for in the source's memory either. */
+	if (!t->target.stale)
+		t->pull = pull_new(t->target.known, t->target.store.indices, t->target.store.seglets, clock_now_ns());
+	if (!t->pull)
+		forget(t);
+}
+
+/**
+ * take_pull - what reads the source's memory
+ * @d: the daemon
+ *
+ * Return: for requests of the kernel; NULL: all are for the backups.
+ */
+struct pull *take_pull(const struct lsmemd *d)
+{
+	(void)d;
+	return the_take.d ? the_take.pull : NULL;
+}
+
+/**
+ * take_pull_start - start READs of the source's memory
+ * @d: the daemon; take_pull() is not NULL
+ */
+void take_pull_start(struct lsmemd *d)
+{
+	struct take *t = &the_take;
+	struct pull_read read;
+
+	(void)d;
+	while (!t->caller.over && pull_next(t->pull, &read))
+		move_caller_pull(&t->caller, read.tag, read.data, read.length, read.address, read.key);
 }
 
 /**
@@ -673,7 +745,7 @@ bool take_run(struct lsmemd *d)
 	if (!t->d || t->target.state < TARGET_SERVES)
 		return false;
 	run(t);
-	if (!target_is_over(&t->target))
+	if (!target_is_over(&t->target) || (t->pull && pull_held(t->pull)))
 		return false;
 	closed = target_is_closed(&t->target);
 	take_gather(d);
@@ -693,9 +765,14 @@ bool take_run(struct lsmemd *d)
 void take_tick(struct lsmemd *d, uint64_t now)
 {
 	struct take *t = &the_take;
+	uint64_t cold, cached;
 
 	if (!t->d || t->target.state != TARGET_SERVES)
 		return;
+	/* What was fetched is counted in both, with its trailers in the second. */
+	if (t->pull && kernel_number(d->kernel.name, "tier/cold_bytes", &cold) &&
+	    kernel_number(d->kernel.name, "tier/cached_bytes", &cached))
+		t->all = cold <= cached;
 	move_caller_tick(&t->caller, now);
 	target_tick(&t->target, now);
 	if (t->said || !target_is_slow(&t->target))

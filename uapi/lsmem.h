@@ -1225,7 +1225,7 @@ struct lsmem_clean {
 
 /**
  * struct lsmem_fetch_one - a fetch request
- * @cookie: names it in the answer
+ * @cookie: names it in the answer; of an object, bits 0..31 are the index of its handle, of several objects that of the first
  * @segment: id
  * @generation: of its frame
  * @block: first block wanted, counted from the beginning of the log data in the frame

@@ -48,8 +48,12 @@ static void was_read(struct verbs *verbs, uint32_t tag)
 {
 	struct move_caller *c = of_verbs(verbs);
 
-	if (!c->over)
+	if (c->over)
+		return;
+	if (tag < MOVE_SLOTS)
 		move_target_read(c->target, tag);
+	else
+		c->user->pulled(c, tag - MOVE_SLOTS);
 }
 
 static void has_broken(struct verbs *verbs, int error, const char *why)
@@ -124,6 +128,36 @@ void move_caller_end(struct move_caller *caller, const char *why)
 	if (!caller->over)
 		caller->end_ns = clock_now_ns();
 	set_over(caller, why);
+}
+
+/**
+ * move_caller_memory - let READs of move_caller_pull() write to memory
+ * @caller: connected
+ * @memory: must stay until @gone, or move_caller_close()
+ * @bytes: its length
+ *
+ * Return: 0 or a negative errno of the verbs library.
+ */
+int move_caller_memory(struct move_caller *caller, void *memory, size_t bytes)
+{
+	caller->pull = ibv_reg_mr(caller->verbs.pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE);
+	return caller->pull ? 0 : -errno;
+}
+
+/**
+ * move_caller_pull - read the source's memory
+ * @caller: connected, with memory
+ * @tag: for @pulled; the caller has few in flight
+ * @data: in the memory of move_caller_memory()
+ * @length: bytes
+ * @address: in the memory of the source
+ * @key: of this memory
+ */
+void move_caller_pull(struct move_caller *caller, uint32_t tag, void *data, uint32_t length, uint64_t address, uint32_t key)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)data, .length = length, .lkey = caller->pull->lkey };
+
+	verbs_read(&caller->verbs, &sge, address, key, MOVE_SLOTS + tag);
 }
 
 /* ---- Connecting ----------------------------------------------------------------- */
@@ -230,6 +264,9 @@ static void cut(struct move_caller *c)
 	if (c->slots)
 		ibv_dereg_mr(c->slots);
 	c->slots = NULL;
+	if (c->pull)
+		ibv_dereg_mr(c->pull);
+	c->pull = NULL;
 }
 
 static void destroy(struct move_caller *c)

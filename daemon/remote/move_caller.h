@@ -6,6 +6,7 @@
  *	move_caller_open()			memory, and the source's address
  *	move_caller_connect()			connect; @connected or @gone follows
  *	move_caller_slots() .. _end()		callbacks of struct move_target_user, as they are
+ *	move_caller_memory(), _pull()		READs of the source's memory, into memory of the caller; @pulled follows
  *	move_caller_run()			after each round of the loop
  *	move_caller_tick()			once a second
  *	move_caller_close()			the end
@@ -29,10 +30,12 @@ struct move_caller;
 /**
  * struct move_caller_user - what the connection needs of its caller
  * @connected: there is a connection: call move_target_begin() with @setup. Called by the loop
+ * @pulled: a READ of move_caller_pull() has ended well. Called by the loop. One that fails ends the connection
  * @gone: the connection is destroyed, or could not be made, and @why tells why. Called by move_caller_run()
  */
 struct move_caller_user {
 	void (*connected)(struct move_caller *caller, const struct session_setup *setup);
+	void (*pulled)(struct move_caller *caller, uint32_t tag);
 	void (*gone)(struct move_caller *caller, const char *why);
 };
 
@@ -60,6 +63,7 @@ enum move_caller_step {
  * @verbs: the RDMA connection, from CALLER_CONNECTS on
  * @memory: MOVE_SLOTS blocks
  * @slots: registration of @memory; NULL: none
+ * @pull: registration of what move_caller_memory() got; NULL: none
  * @due_ns: when there must be a connection, by clock_now_ns()
  * @over: it is to end ..
  * @end_ns: .. when what was said has arrived, or a second after this time, by clock_now_ns()
@@ -80,7 +84,7 @@ struct move_caller {
 	struct rdma_cm_id *id;
 	struct verbs verbs;
 	uint8_t *memory;
-	struct ibv_mr *slots;
+	struct ibv_mr *slots, *pull;
 	uint64_t due_ns;
 	bool over, broken, cut;
 	uint64_t end_ns;
@@ -98,5 +102,8 @@ int move_caller_slots(struct move_caller *caller);
 void move_caller_send(struct move_caller *caller, const union wire_message *message);
 void move_caller_read(struct move_caller *caller, uint32_t slot, uint32_t length, uint64_t address, uint32_t key);
 void move_caller_end(struct move_caller *caller, const char *why);
+
+int move_caller_memory(struct move_caller *caller, void *memory, size_t bytes);
+void move_caller_pull(struct move_caller *caller, uint32_t tag, void *data, uint32_t length, uint64_t address, uint32_t key);
 
 #endif

@@ -302,6 +302,7 @@ static void put_stream(const struct page *page)
 static void put_fetching(const struct page *page)
 {
 	const struct fetch_stats *fetch = &page->status->fetch;
+	const struct pull_stats *pull = &page->status->move.pull;
 	const char *latency = "lsmem_fetch_latency_seconds";
 	const struct row rows[] = {
 		{ "lsmem_fetches_total", "Fetch requests of the kernel that were answered with data.",
@@ -329,6 +330,12 @@ static void put_fetching(const struct page *page)
 		  "Fetch requests that no replica could answer: their readers got an error.",
 		  fetch->failures },
 		{ "lsmem_fetch_requests", "Fetch requests under way.", fetch->under_way },
+		{ "lsmem_fetch_source_total",
+		  "After a move to this host: requests that were answered from its source's memory.", pull->objects },
+		{ "lsmem_fetch_source_bytes_total", "Bytes of these objects.", pull->bytes },
+		{ "lsmem_fetch_source_failed_total",
+		  "Requests that the source's memory was asked for, and a backup has answered.",
+		  pull->late + pull->wrong + pull->cut },
 	};
 
 	put_header(page, latency, "histogram",

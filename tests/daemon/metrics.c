@@ -65,6 +65,7 @@ static void active(void)
 	status.fetch.fetches = 77;
 	status.fetch.merged = 5;
 	status.fetch.degraded = 3;
+	status.move.pull = (struct pull_stats){ .objects = 9, .bytes = 900, .late = 1, .wrong = 2, .cut = 4 };
 	status.fetch.backup[0].reads = 80;
 	status.fetch.backup[0].mean_ns = 1500000;
 	histogram_add(&status.fetch.latency, 100000);
