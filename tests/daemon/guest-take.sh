@@ -350,6 +350,33 @@ ok "$name: a serves it" until_true 60 is_served a
 moves a b 'a move'
 ok 'a move: what was left is destroyed' since_host b 'was left by a start that did not end, and was empty: destroyed'
 moves b a 'back, with load' load
+
+# The source dies while its memory is read: the rest comes from the backups.
+name='the source killed while it is read'
+write_on a
+nap 1
+write_ends
+marks
+sed -i '/^from = /d' "$scratch/a.conf"	# started again, it would move the store back
+host b
+ok "$name: b serves the store" until_true 60 since_host b 'serving, backup' || bail
+store=$(named b)
+read -r block byte < <(tail -n 1 "$acked")
+maybe=$(awk -v block="$block" '$1 == block { byte = $2 } END { print byte }' "$tried")
+ok "$name: a block is read" eval 'holds "$byte" "$block" || holds "$maybe" "$block"'
+ok "$name: from a's memory" [ "$(move_of b pulled)" -gt 0 ]
+pulled=$(move_of b pulled)
+slay_host a
+ok "$name: what was acknowledged is there" all_there b
+is "$name: from the backups" "$(move_of b pulled)" "$pulled"
+host a
+ok "$name: its next daemon lets go" until_true 60 since_host a 'needs nothing of this one: its memory is freed'
+ends a
+is "$name: and ends" "$status" 0
+ok "$name: b knows" until_true 30 since_host b 'keeps nothing of the store any more'
+ok "$name: its memory can go" until_true 40 vanishes a
+configure_host a
+
 # ---- Daemons killed at random steps ----------------------------------------------------------
 # restarts HOST: its daemon has ended by itself, and is started again
 restarts() { ! ended "${pids[$1]}" || { wait "${pids[$1]}"; tidy; host "$1"; }; }
@@ -376,7 +403,7 @@ lets_go()
 }
 # What the target logs at the steps: STORE, MOVE, the transaction, the recovery, CLOSE
 steps=('reading what it has' 'is told to stop its clients' 'this host has the store' 'recovering' 'serving, backup')
-from=a
+from=b
 for ((round = 1; round <= rounds; round++)); do
 	to=$(other $from)
 	victim=$([ $((RANDOM % 2)) = 0 ] && echo "$from" || echo "$to")
