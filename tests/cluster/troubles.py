@@ -368,10 +368,11 @@ class Rounds:
         self.begin_move()
         seconds = self.wait_in_move()
         self.cut_power(heir)
-        # The source serves again, or finds that it is not the owner any more.
-        self.store.wait_acknowledged(1, STOPPED_SECONDS, meanwhile=lambda: old.daemon.exit_code() is not None)
-        taken = old.daemon.exit_code() is not None
+        # The source serves again; or it is not the owner any more, and keeps the memory until the target is back.
+        said = f": host {heir.name} has the store,"
+        self.store.wait_acknowledged(1, STOPPED_SECONDS, meanwhile=lambda: said in old.daemon.log())
         self.bring_back(heir)
+        taken = said in old.daemon.log()
         if taken:
             self.moves(self.store.daemon(heir))
         return (f"{heir.name} lost its power {seconds:.1f} s after it had begun to move the store, which "
