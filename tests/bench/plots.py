@@ -133,7 +133,7 @@ def _cost(data: Data) -> list[str]:
 def _stripes(data: Data) -> list[str]:
     names = {"coded": "coded", "in place": "updates in place", "replicas": "m + 1 replicas"}
     rows = [[f"\"{record['code']} {record['distribution']}\"",
-             *(statistics.median(record["traffic"][name]) for name in names)] for record in data]
+             *(record["traffic"][name] for name in names)] for record in data]
     columns = [f"$stripes using {number}{':xtic(1)' if number == 2 else ''} title '{name}'"
                for number, name in enumerate(names.values(), 2)]
     return [*_block("stripes", rows), "set title 'Bytes written to backups for each byte of updates'",
