@@ -617,8 +617,6 @@ int serve(struct lsmemd *d)
 			continue;
 		if (take_run(d) && !s->stopping)
 			serve_move_begin(s);
-		if (!s->error && serve_fetch_waits(s))
-			continue;
 		if (!s->parked && serve_watch_backups(s))
 			continue;
 		if (!s->parked && !s->unowned && !s->error && core_state(s->core) != CORE_FAILED)
@@ -645,7 +643,7 @@ int serve(struct lsmemd *d)
 			arm_batch(s);
 			arm(s);
 		}
-		err = loop_run(&d->loop, true);
+		err = loop_run(&d->loop, s->parked || !serve_fetch_waits(s));
 		if (err < 0)
 			s->error = err;
 	}

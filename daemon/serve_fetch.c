@@ -260,22 +260,26 @@ static void arm(struct serve *s, uint64_t now)
 	loop_timer_start(&s->d->loop, &s->fetch_timer, due < FETCH_LOOK_NS ? due : FETCH_LOOK_NS);
 }
 
+/* Before CORE_RUNNING core may not know the state of segments. A pass of cleaning may need answers until core has stopped. */
+static bool fetches(const struct serve *s)
+{
+	enum core_state state = core_state(s->core);
+
+	return s->d->fetch && (state == CORE_RUNNING || state == CORE_DRAINING);
+}
+
 /**
  * serve_fetch - take the kernel's fetch requests, read, and answer
  * @s: the steady state
- *
- * Before CORE_RUNNING core may not know the state of segments. A pass of cleaning may need answers
- * until core has stopped.
  *
  * Return: true: requests were answered, and core may have something to do.
  */
 bool serve_fetch(struct serve *s)
 {
-	enum core_state state = core_state(s->core);
 	bool any = false, gave;
 	uint64_t now;
 
-	if (!s->d->fetch || (state != CORE_RUNNING && state != CORE_DRAINING))
+	if (!fetches(s))
 		return false;
 	now = clock_now_ns();
 	do {
@@ -297,14 +301,13 @@ bool serve_fetch(struct serve *s)
  * serve_fetch_waits - has serve_fetch() to go on, though nothing has come?
  * @s: the steady state
  *
- * Return: true: the source's connection is lost, and the backups are to answer what was asked of it.
+ * Return: true: take_run() has lost the source's connection, and the backups are to answer what was asked of it.
  */
 bool serve_fetch_waits(const struct serve *s)
 {
-	enum core_state state = core_state(s->core);
+	const struct pull *pull = take_pull(s->d);
 
-	return take_pull(s->d) && pull_has_back(take_pull(s->d)) && s->d->fetch &&
-	       (state == CORE_RUNNING || state == CORE_DRAINING);
+	return pull && pull_has_back(pull) && fetches(s);
 }
 
 /* Lose the backups that have not answered a read for their timeout. */

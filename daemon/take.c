@@ -13,8 +13,8 @@
  *	take_close()		the end
  *
  * The backups are read beside the source's daemon, before anything is asked of it, and again for the newest digest; they are
- * held, and the source is fenced, when this host has the store. What is asked for in the
- * beginning is read from the source's memory (move/pull.h), and all else from the backups.
+ * held, and the source is fenced, when this host has the store. What is asked for in the beginning is read from the source's
+ * memory (move/pull.h), and all else from the backups.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -56,7 +56,7 @@
  * @made: @thread is done, with @make_err
  * @make_err: 0 or a negative errno
  * @pull: reads the source's memory, by @target's @known; NULL: nothing is read there
- * @pull_error: why it cannot, a negative errno; 0: it can
+ * @pull_error: why its memory could not be registered, a negative errno, and is not tried again; 0: it was, or is to be
  * @all: nothing of the store is on the backups alone
  * @here: the source is only told that nothing is needed from it: this host had the store at its start
  * @moved_ns: when MOVE was said, by clock_now_ns(); 0: it was not
@@ -385,18 +385,16 @@ static void ticked(struct loop_op *op, int res)
 static void open_pull(struct take *t)
 {
 	const struct move_target *connection = &t->target.connection;
-	int err;
 
-	if (!t->pull || pull_is_open(t->pull) || !t->target.linked || t->caller.over || t->caller.pull ||
+	if (!t->pull || t->pull_error || pull_is_open(t->pull) || !t->target.linked || t->caller.over ||
 	    connection->step != MOVE_HAS)
 		return;
-	err = move_caller_memory(&t->caller, pull_memory(t->pull), PULL_MEMORY);
-	if (!err)
+	t->pull_error = move_caller_memory(&t->caller, pull_memory(t->pull), PULL_MEMORY);
+	if (t->pull_error)
+		log_warn("%s: nothing more is read from the memory of host %s: %s", t->d->where, t->d->config.move.from.host,
+			 strerror(-t->pull_error));
+	else
 		pull_open(t->pull, &connection->ready.keys);
-	else if (!t->pull_error)
-		log_warn("%s: nothing is read from the memory of host %s: %s", t->d->where, t->d->config.move.from.host,
-			 strerror(-err));
-	t->pull_error = err;
 }
 
 static void run(struct take *t)

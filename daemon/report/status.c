@@ -362,8 +362,9 @@ static void put_move(struct status *status)
 	put_string(status, move->host);
 	put(status, ", \"bytes\": %" PRIu64 ", \"blocks\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"segments_left\": %" PRIu64 ", ",
 	    move->bytes, move->blocks, move->objects, move->left);
-	put(status, "\"pulled\": %" PRIu64 ", \"pulled_bytes\": %" PRIu64 ", \"pulls_failed\": %" PRIu64 ", ",
-	    move->pull.objects, move->pull.bytes, move->pull.late + move->pull.wrong + move->pull.cut);
+	put(status, "\"pulled\": %" PRIu64 ", \"pulled_bytes\": %" PRIu64 ", \"pulls_late\": %" PRIu64
+	    ", \"pulls_failed\": %" PRIu64 ", ",
+	    move->pull.objects, move->pull.bytes, move->pull.late, move->pull.wrong + move->pull.cut);
 	put_seconds(status, "stopped_seconds", move->stopped_ns);
 	put(status, ", \"cancels\": %" PRIu64 ", \"cancel_refused\": ", move->cancels);
 	put_string(status, move->refused);

@@ -167,8 +167,9 @@ moves()
 	ok "$name: $to serves it" until_true 60 since_host "$to" 'serving, backup' || bail
 	ok "$name: by what $from told" since_host "$to" "moved from host $remote: served .* by what that host told"
 	ok "$name: what was acknowledged can be read at once" all_there "$to"
-	ok "$name: and was read from the memory of $from" [ "$(move_of "$to" pulled)" -gt 0 ]
-	is "$name: all of it that was asked for there" "$(move_of "$to" pulls_failed)" 0
+	# On a busy machine a READ can be late: then a backup answers.
+	ok "$name: and was read from the memory of $from" [ "$(move_of "$to" pulled)" -gt "$(move_of "$to" pulls_late)" ]
+	is "$name: nothing else was there" "$(move_of "$to" pulls_failed)" 0
 	ends "$from"
 	is "$name: the daemon of $from ends" "$status" 0
 	ok "$name: $from has let go" since_host "$from" 'needs nothing of this one: its memory is freed'
