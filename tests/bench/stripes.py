@@ -130,7 +130,7 @@ class Log(Player):
         self._store.settle()
         counters = self._store.counters()
         return {"updates": int(self.bench.order("updates")["updates"]),
-                # Device mapper counts a request twice that io_uring tries again, because the drive was busy.
+                # The drives' counters, those of device mapper, have a little more.
                 "bytes written": int(self._status()["written_bytes"]),
                 "bytes written by the drives' counters": sum(drive_counter(part, "bytes written") for part in self._parts),
                 "bytes read": sum(drive_counter(part, "bytes read") for part in self._parts),

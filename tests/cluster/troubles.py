@@ -343,7 +343,7 @@ class Rounds:
     def moved(self) -> str:
         """The spare host moves the store to itself while it is loaded."""
         self.store.hurry()	# writers that wait when the store goes must not wait for long
-        self.moves(self.begin_move())
+        self.spare_serves(self.begin_move())
         require("moved from host" in self.store.now.daemon.log(), "the store was not moved, but recovered")
         return "moved while it was loaded"
 
@@ -355,7 +355,7 @@ class Rounds:
         self.cut_power(lost)
         daemon = self.serves_at_last(daemon)
         moved = "moved from host" in daemon.log()
-        self.moves(daemon)
+        self.spare_serves(daemon)
         self.bring_back(lost)
         return (f"{lost.name} lost its power {seconds:.1f} s after {self.store.now.host.name} had begun to move the store, "
                 f"which was {'moved' if moved else 'recovered'}")
@@ -374,7 +374,7 @@ class Rounds:
         self.bring_back(heir)
         taken = said in old.daemon.log()
         if taken:
-            self.moves(self.store.daemon(heir))
+            self.spare_serves(self.store.daemon(heir))
         return (f"{heir.name} lost its power {seconds:.1f} s after it had begun to move the store, which "
                 f"{'it had taken' if taken else f'{old.host.name} kept'}")
 
@@ -398,7 +398,7 @@ class Rounds:
         require(daemon.exit_code() == BUSY, f"the target's daemon ends with {daemon.exit_code()}")
         return self.begin_move()
 
-    def moves(self, daemon: Running) -> None:
+    def spare_serves(self, daemon: Running) -> None:
         """Checks that the spare host serves the store, with all of it, and the other one nothing."""
         assert self.spare is not None
         old = self.store.now

@@ -637,6 +637,7 @@ static bool test_cut_off(uint32_t *tries)
 	sim_free(sim);
 	return true;
 }
+
 /* Count coded segments and others, and frames of stripes, in the newest digest. Return: stripes in it without a segment. */
 static uint32_t kinds_of(struct sim *sim, uint32_t *replicas, uint32_t *segments, uint32_t *shards)
 {
