@@ -8,6 +8,8 @@
  * as well, and the first that the kernel accepts counts. Only when each of them has failed does the
  * kernel get an error.
  *
+ * A store can have coded segments beside replicas: what is read for a request, rows or a replica, is as its segment is.
+ *
  * What is read can be of another segment, if the frame was given away meanwhile: the kernel finds
  * nothing there that is tied to its segment, and the segment is not found here any more.
  */
@@ -60,7 +62,7 @@ struct fetch *fetch_new(const struct fetch_params *params)
 	fetch_list_init(f);
 	if (!fetch_buffers(f))
 		return f;
-	free(f);
+	fetch_free(f);
 	return NULL;
 }
 
@@ -73,6 +75,7 @@ void fetch_free(struct fetch *f)
 	if (!f)
 		return;
 	memory_put(f->memory);
+	memory_put(f->rows_memory);
 	free(f);
 }
 
@@ -315,7 +318,7 @@ void fetch_source(struct fetch *f, struct fetch_request *r)
 		fetch_answer(f, r, -ESTALE);
 		return;
 	}
-	if (f->core->lanes) {
+	if (seg->coded) {
 		fetch_rows_source(f, r);
 		return;
 	}
@@ -567,7 +570,7 @@ uint64_t fetch_due(const struct fetch *f)
 	for (i = 0; f->reading && i < FETCH_ATTEMPTS; i++)
 		if (fetch_has_deadline(f, &f->attempts[i]) && f->attempts[i].due_ns < due)
 			due = f->attempts[i].due_ns;
-	if (f->core->lanes && fetch_rows_due(f) < due)
+	if (f->rows_memory && fetch_rows_due(f) < due)
 		due = fetch_rows_due(f);
 	return due;
 }
@@ -608,7 +611,7 @@ void fetch_late(struct fetch *f, uint64_t now)
 	for (i = 0; f->reading && i < FETCH_ATTEMPTS; i++)
 		if (fetch_has_deadline(f, &f->attempts[i]) && f->attempts[i].due_ns <= now)
 			fetch_hurry(f, &f->attempts[i], now);
-	if (f->core->lanes)
+	if (f->rows_memory)
 		fetch_rows_late(f, now);
 }
 

@@ -3,7 +3,7 @@
  * Fetching: objects of a tiered store that are on backups only. The kernel asks for blocks of closed
  * segments (struct lsmem_fetch_one). This part of core chooses the replica that is read, and a
  * second one if the first is late or wrong. Requests for what lies close together in a segment are read
- * together, and answered each by itself. Of a coded store the blocks are read from the data shards that have them; if one
+ * together, and answered each by itself. Of a coded segment the blocks are read from the data shards that have them; if one
  * cannot be read, is late, or gives wrong bytes, they are decoded from any k shards. As all of core it makes no system call and reads no
  * clock: the caller says what time it is, by a clock of its choice in ns.
  *
@@ -92,7 +92,7 @@ struct fetch_bad {
  * @merged: reads that were saved: times that a request was read together with another
  * @second: times that another replica, or other shards, were asked because the first was late
  * @replaced: times that another replica, or other shards, were asked because the first failed or was wrong
- * @degraded: of a coded store: of @fetches, those with blocks that were decoded from those of other shards
+ * @degraded: of coded segments: of @fetches, those with blocks that were decoded from those of other shards
  * @longer: times that more was read because an object was longer than expected
  * @again: answers that were given again because the kernel had no memory
  * @failures: requests that were answered with EIO

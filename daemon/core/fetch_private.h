@@ -4,7 +4,7 @@
  *
  *	fetch.c		requests: the choice of a replica, answers, deadlines
  *	fetch_read.c	attempts: buffers, reads, their bounds
- *	fetch_rows.c	coded stores: rows, of which blocks are read or decoded, in place of attempts
+ *	fetch_rows.c	coded segments: rows, of which blocks are read or decoded, in place of attempts
  *
  * A request has one attempt, or several if a replica was late: the first that the kernel accepts
  * answers it. An attempt that no request needs any more ends when its reads have ended.
@@ -80,14 +80,14 @@ TAILQ_HEAD(fetch_shares, fetch_share);
  * @asked: backups that have an attempt, as a mask
  * @failed: backups whose replica could not be read, or was wrong
  * @alone: it shares no attempt, because one that was shared has failed
- * @checked: of a coded store: the kernel has refused what was read: blocks are checked by their tables
+ * @checked: of a coded segment: the kernel has refused what was read: blocks are checked by their tables
  * @one: as the kernel told it
  * @blocks: blocks to read
  * @attempts: its attempts
  * @reading: of these, those whose reads have not ended
  * @shares: of its attempts, by backup
  * @answer: share with the data of the answer; NULL: there is none
- * @rows: of a coded store: what is read for it, and has the data of the answer; NULL: nothing
+ * @rows: of a coded segment: what is read for it, and has the data of the answer; NULL: nothing
  * @data: of the answer; NULL: the answer is @result
  * @length: of @data, bytes
  * @result: 0 or a negative errno
@@ -220,7 +220,7 @@ struct fetch_rows {
 /**
  * struct fetch_part - a read
  * @attempt: that it is for
- * @column: of a coded store: that it is for; if both are NULL the entry is free
+ * @column: of a coded segment: that it is for; if both are NULL the entry is free
  * @length: bytes
  * @begun_ns: when it was started
  */
@@ -238,14 +238,15 @@ struct fetch_part {
  * @issuing: attempts that have bytes to issue, by class
  * @columns: shards of coded segments that wait for a read, by class
  * @late: reads of these in flight whose deadline has passed
- * @buffers: buffers in use, by class; of a coded store: reads in flight
+ * @buffers: buffers of attempts in use, by class
+ * @row_reads: reads of shards in flight, by class
  * @reads: reads in flight
  * @bytes: of these reads
  * @large_reads: of these reads, those of FETCH_LARGE
  * @large_bytes: of these reads
  * @mean_ns: moving mean of the latency of a read
  * @sampled: @mean_ns has changed since the last fetch_second()
- * @turn: class of the next read
+ * @turn: line of the next read: those of replicas by class, then those of shards
  * @parts: the reads
  */
 struct fetch_backup {
@@ -254,7 +255,7 @@ struct fetch_backup {
 	struct fetch_attempt *issuing[FETCH_CLASSES];
 	struct fetch_columns columns[FETCH_CLASSES];
 	uint32_t late;
-	uint32_t buffers[FETCH_CLASSES];
+	uint32_t buffers[FETCH_CLASSES], row_reads[FETCH_CLASSES];
 	uint32_t reads, bytes, large_reads, large_bytes;
 	uint64_t mean_ns;
 	bool sampled;
@@ -277,11 +278,12 @@ struct fetch {
 	struct fetch_attempt attempts[FETCH_ATTEMPTS];
 	struct fetch_attempt *spare[FETCH_CLASSES];
 	uint32_t reading;			/* shares of attempts whose reads have not ended */
-	uint8_t *memory;			/* of all buffers */
+	uint8_t *memory;			/* of all buffers of attempts; NULL: the store has no replicas */
 
-	struct fetch_requests waiting[FETCH_CLASSES];	/* of a coded store: for rows */
+	struct fetch_requests waiting[FETCH_CLASSES];	/* for rows */
 	struct fetch_rows rows[FETCH_ROWS_NR];
 	struct fetch_rows *spare_rows[FETCH_CLASSES];
+	uint8_t *rows_memory;			/* of all buffers of rows; NULL: the store is not coded */
 
 	struct fetch_bad bads[FETCH_BADS];
 	uint32_t bads_first, bads_next;

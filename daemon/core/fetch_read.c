@@ -14,6 +14,7 @@
 #define FETCH_DUE_NS	5000000u	/* shortest deadline */
 #define FETCH_DUE_MEANS	4u		/* deadline, in mean latencies */
 #define FETCH_MEAN_NS	1000000u	/* of a backup that was not read yet */
+#define FETCH_LINES	(2u * FETCH_CLASSES)	/* of a backup: for replicas, by class, and for shards */
 
 /**
  * struct fetch_class_info - a class of attempts
@@ -38,8 +39,19 @@ static uint32_t fetch_least(uint32_t a, uint32_t b)
 
 /* ---- Buffers ----------------------------------------------------------- */
 
+/* Can a store have segments of a kind? New ones are of one kind, those of the other are there from the start. */
+static bool fetch_may_need(const struct core *core, bool coded)
+{
+	uint32_t i;
+
+	for (i = 0; core->coding != coded && i < core->nr_segments; i++)
+		if (core->segments[i].life && core->segments[i].coded == coded)
+			return true;
+	return core->coding == coded;
+}
+
 /**
- * fetch_buffers - allocate the buffers of all attempts
+ * fetch_buffers - allocate the buffers of all attempts, and of rows, as far as the store can need them
  * @f: zeroed
  *
  * Return: 0 or -ENOMEM.
@@ -53,8 +65,10 @@ int fetch_buffers(struct fetch *f)
 
 	for (b = 0; b < CORE_BACKUPS; b++)
 		f->backups[b].mean_ns = FETCH_MEAN_NS;
-	if (f->core->lanes)
-		return fetch_rows_buffers(f);
+	if (fetch_may_need(f->core, true) && fetch_rows_buffers(f))
+		return -ENOMEM;
+	if (!fetch_may_need(f->core, false))
+		return 0;
 	for (class = 0; class < FETCH_CLASSES; class++)
 		bytes += (size_t)classes[class].bytes * classes[class].nr;
 	f->memory = memory_get(bytes);
@@ -327,10 +341,13 @@ static bool fetch_issue(struct fetch *f, uint32_t b, uint32_t class, struct fetc
 			uint64_t now)
 {
 	struct fetch_backup *backup = &f->backups[b];
-	uint32_t longest = fetch_longest(f, b, class);
 	struct fetch_attempt *a = backup->issuing[class];
 	struct fetch_part *part;
+	uint32_t longest;
 
+	if (!a && TAILQ_EMPTY(&backup->waiting[class]))
+		return false;
+	longest = fetch_longest(f, b, class);
 	if (!longest)
 		return false;
 	if (!a)
@@ -347,40 +364,46 @@ static bool fetch_issue(struct fetch *f, uint32_t b, uint32_t class, struct fetc
 	return true;
 }
 
+/* Go on without the replicas of a backup that core has lost. */
+static void fetch_gone(struct fetch *f, uint32_t b)
+{
+	struct fetch_backup *backup = &f->backups[b];
+	struct fetch_request *r;
+	uint32_t class, i;
+
+	for (i = 0; i < FETCH_ATTEMPTS; i++) {
+		struct fetch_attempt *a = &f->attempts[i];
+		struct fetch_share *share, *next;
+
+		if (a->done || a->backup != b)
+			continue;
+		for (share = TAILQ_FIRST(&a->shares); share; share = next) {
+			next = TAILQ_NEXT(share, link);
+			r = share->request;
+			fetch_release(f, share);
+			if (r->state == FETCH_READING)
+				fetch_source(f, r);
+		}
+	}
+	for (class = 0; class < FETCH_CLASSES; class++) {
+		while ((r = TAILQ_FIRST(&backup->waiting[class]))) {
+			fetch_unwait(f, r);
+			fetch_source(f, r);
+		}
+	}
+}
+
 /* Go on without the backups that core has lost since. */
 static void fetch_watch(struct fetch *f)
 {
-	uint32_t gone = f->alive & ~core_alive(f->core), b, class, i;
-	struct fetch_request *r;
+	uint32_t gone = f->alive & ~core_alive(f->core), b;
 
 	f->alive = core_alive(f->core);
 	core_each_backup(b, gone) {
-		struct fetch_backup *backup = &f->backups[b];
-
-		if (f->core->lanes) {
+		if (f->rows_memory)
 			fetch_rows_gone(f, b);
-			continue;
-		}
-		for (i = 0; i < FETCH_ATTEMPTS; i++) {
-			struct fetch_attempt *a = &f->attempts[i];
-			struct fetch_share *share, *next;
-
-			if (a->done || a->backup != b)
-				continue;
-			for (share = TAILQ_FIRST(&a->shares); share; share = next) {
-				next = TAILQ_NEXT(share, link);
-				r = share->request;
-				fetch_release(f, share);
-				if (r->state == FETCH_READING)
-					fetch_source(f, r);
-			}
-		}
-		for (class = 0; class < FETCH_CLASSES; class++) {
-			while ((r = TAILQ_FIRST(&backup->waiting[class]))) {
-				fetch_unwait(f, r);
-				fetch_source(f, r);
-			}
-		}
+		if (f->memory)
+			fetch_gone(f, b);
 	}
 }
 
@@ -404,13 +427,13 @@ bool fetch_next(struct fetch *f, struct fetch_read *read, uint64_t now)
 
 		if (!(f->alive >> b & 1u))
 			continue;
-		for (c = 0; c < FETCH_CLASSES; c++) {
-			uint32_t class = (backup->turn + c) % FETCH_CLASSES;
+		for (c = 0; c < FETCH_LINES; c++) {
+			uint32_t line = (backup->turn + c) % FETCH_LINES, class = line % FETCH_CLASSES;
 
-			if (f->core->lanes ? !fetch_rows_issue(f, b, class, read, now) :
-					     !fetch_issue(f, b, class, read, now))
+			if (line < FETCH_CLASSES ? !fetch_issue(f, b, class, read, now) :
+						   !fetch_rows_issue(f, b, class, read, now))
 				continue;
-			backup->turn = class + 1;
+			backup->turn = line + 1;
 			f->turn = b + 1;
 			return true;
 		}

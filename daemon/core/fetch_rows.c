@@ -68,7 +68,7 @@ static size_t rows_lanes_bytes(const struct fetch *f, uint32_t blocks)
 }
 
 /**
- * fetch_rows_buffers - allocate the buffers of a coded store
+ * fetch_rows_buffers - allocate the buffers for coded segments
  * @f: zeroed, but for the backups
  *
  * Return: 0 or -ENOMEM.
@@ -83,10 +83,10 @@ int fetch_rows_buffers(struct fetch *f)
 	for (class = 0; class < FETCH_CLASSES; class++)
 		bytes += rows_buffers(f, class) * (rows_stream_bytes(f, class) +
 			 rows_lanes_bytes(f, rows_stride(f, class) + f->core->shards.tables));
-	f->memory = memory_get(bytes);
-	if (!f->memory)
+	f->rows_memory = memory_get(bytes);
+	if (!f->rows_memory)
 		return -ENOMEM;
-	at = f->memory;
+	at = f->rows_memory;
 	for (class = 0; class < FETCH_CLASSES; class++) {
 		for (i = 0; i < rows_buffers(f, class); i++, rows++) {
 			rows->class = (uint8_t)class;
@@ -359,8 +359,8 @@ static void rows_go(struct fetch *f, struct fetch_rows *rows)
 
 /**
  * fetch_rows_source - begin to read for a request
- * @f: fetching, of a coded store
- * @r: the request, in no list; its segment is there
+ * @f: fetching
+ * @r: the request, in no list; its segment is there, and coded
  */
 void fetch_rows_source(struct fetch *f, struct fetch_request *r)
 {
@@ -480,7 +480,7 @@ bool fetch_rows_issue(struct fetch *f, uint32_t b, uint32_t class, struct fetch_
 		rows_cancel(f, column);		/* the segment has changed meanwhile */
 		rows_go(f, rows);
 	}
-	if (!column || backup->buffers[class] >= rows_reads(f, class))
+	if (!column || backup->row_reads[class] >= rows_reads(f, class))
 		return false;
 	length = (rows->tables ? f->core->shards.tables : rows->nr) * LSMEM_BLOCK;
 	if (fetch_longest(f, b, class) < length)
@@ -498,7 +498,7 @@ bool fetch_rows_issue(struct fetch *f, uint32_t b, uint32_t class, struct fetch_
 		       (uint64_t)(rows->tables ? f->core->shards.table : shard_row(rows->row)) * LSMEM_BLOCK;
 	read->data = rows->tables ? (void *)rows_table(f, rows, column->shard) : rows_block(rows, column->shard, 0);
 	rows->in_flight++;
-	backup->buffers[class]++;
+	backup->row_reads[class]++;
 	return true;
 }
 
@@ -564,7 +564,7 @@ void fetch_rows_done(struct fetch *f, struct fetch_column *column, int error)
 	column->reading = false;
 	backup->late -= column->slow;
 	column->slow = false;
-	backup->buffers[rows->class]--;
+	backup->row_reads[rows->class]--;
 	rows->in_flight--;
 	if (!rows->request) {
 		if (!rows->in_flight)

@@ -34,6 +34,12 @@ static const struct sim_options coded[] = {
 	{ .frames = 12, .size = 2, .steps = 100, .backups = 5, .k = 3, .m = 2 },
 };
 
+/* Half coded: a store of code k+m that has segments with m + 1 replicas as well. */
+static const struct sim_options half[] = {
+	{ .frames = 12, .size = 2, .steps = 100, .backups = 3, .replicas = 2, .k = 2, .m = 1 },
+	{ .frames = 12, .size = 2, .steps = 100, .backups = 5, .replicas = 3, .k = 3, .m = 2 },
+};
+
 /* Lengths of the objects: in one block, across two, across seglets, of many blocks, the longest. */
 static const uint32_t lengths[] = { 1, 100, 4000, 4096, 9000, 20000, 66000, 300000, LSMEM_OBJECT_MAX };
 
@@ -302,27 +308,80 @@ static void limits(uint32_t bytes)
 		t.sim->model->segments[i].limit = bytes;
 }
 
-/* Start a store with all objects in a closed segment. */
-static bool begin(const struct sim_options *options)
+/* Put objects into a closed segment: the first one, and each @step that follows. */
+static bool put(uint32_t first, uint32_t step)
 {
 	uint32_t i;
 
-	memset(&t, 0, sizeof(t));
-	t.now = 1000 * MS;
-	t.sim = sim_new(8, options);
-	if (!sim_start(t.sim, false))
-		return false;
 	limits(4u << 20);
 	sim_settle(t.sim);
 	limits(4u << 20);
-	for (i = 0; i < OBJECTS; i++)
+	for (i = first; i < OBJECTS; i += step)
 		CHECK(model_put(t.sim->model, i, 1, lengths[i]));
 	model_roll(t.sim->model, 1);
 	sim_settle(t.sim);
-	CHECK(!t.sim->error[0] && segment_of(0)->close_acked);
-	CHECK(segment_of(0) == segment_of(OBJECTS - 1));
-	new_fetch();
+	CHECK(!t.sim->error[0] && segment_of(first)->close_acked);
+	for (i = first; i < OBJECTS; i += step)
+		CHECK(segment_of(i) == segment_of(first));
 	return true;
+}
+
+/* Is the closed segment of an object coded? Then it is together on no backup. */
+static bool is_coded(uint32_t object)
+{
+	const struct lsmem_fetch_one where = {
+		.segment = segment_of(object)->id, .generation = segment_of(object)->generation,
+	};
+	uint64_t offset;
+	uint32_t b;
+
+	for (b = 0; b < t.sim->options.backups; b++)
+		if (fetch_place(t.f, &where, b, &offset))
+			return false;
+	return true;
+}
+
+/*
+ * Start a store with all objects in a closed segment; if it is half coded, every other one is in a segment of the other kind,
+ * which is the newer one. @to_code: the coded one.
+ */
+static bool begin_store(const struct sim_options *options, bool to_code)
+{
+	struct sim_options first = *options;
+	bool both = options->k && options->replicas;
+	uint32_t i;
+
+	if (both && to_code)
+		first.k = 0;
+	memset(&t, 0, sizeof(t));
+	t.now = 1000 * MS;
+	t.sim = sim_new(8, &first);
+	t.sim->geometry.k = options->k;
+	t.sim->geometry.m = options->m;
+	if (!sim_start(t.sim, false))
+		return false;
+	CHECK(put(0, both ? 2 : 1));
+	if (both) {
+		t.sim->options.k = to_code ? options->k : 0;
+		sim_kill(t.sim);
+		sim_settle(t.sim);
+		/* The head and the spares are of the first kind. */
+		for (i = 0; i <= MODEL_SPARES; i++) {
+			CHECK(model_put(t.sim->model, 9, 1, 100));
+			model_roll(t.sim->model, 1);
+			sim_settle(t.sim);
+		}
+		CHECK(put(1, 2));
+	}
+	new_fetch();
+	if (both)
+		CHECK(is_coded(0) == !to_code && is_coded(1) == to_code);
+	return true;
+}
+
+static bool begin(const struct sim_options *options)
+{
+	return begin_store(options, false);
 }
 
 /* End a run. Returns true if nothing was wrong, and all is free again. */
@@ -359,11 +418,12 @@ static bool test_all(const struct sim_options *options)
 		for (i = 0; i < OBJECTS; i++)
 			ask(i);
 		ask_segment(0);
+		ask_segment(1);
 		complete_all(~0u, 0);
 	}
 	for (i = 0; i < t.nr_asks; i++)
 		CHECK(!t.asks[i].result);
-	CHECK(stats().fetches == t.nr_asks && stats().segments == 20 && stats().longer);
+	CHECK(stats().fetches == t.nr_asks && stats().segments == 40 && stats().longer);
 	CHECK(!stats().failures && !stats().second && !stats().replaced);
 	return end();
 }
@@ -732,6 +792,7 @@ static bool test_killed(const struct sim_options *options)
 		for (i = 0; i < 60; i++)
 			ask(i % OBJECTS);
 		ask_segment(0);
+		ask_segment(1);
 		start();
 		for (i = 0; i < left; i++) {
 			if (t.in_flight[i % READS])
@@ -765,6 +826,7 @@ static bool test_lost(const struct sim_options *options)
 		for (i = 0; i < 200; i++)
 			ask(i % OBJECTS);
 		ask_segment(0);
+		ask_segment(1);
 		start();
 		core_lose(t.sim->core, lost, "a test");
 		memset(t.asked, 0, sizeof(t.asked));
@@ -1140,13 +1202,13 @@ static bool test_merged_forgotten(void)
 }
 
 /* Anything: in the end each request has an answer, and only what all failed for is an error. */
-static bool random_run(uint64_t seed, const struct sim_options *options)
+static bool random_run(uint64_t seed, const struct sim_options *options, bool to_code)
 {
 	uint32_t nr = options->backups ? options->backups : 1, step, i, errors = 0;
 	uint64_t *r;
 	bool lost = false;
 
-	CHECK(begin(options));
+	CHECK(begin_store(options, to_code));
 	t.sim->random = seed;
 	r = &t.sim->random;
 	for (step = 0; step < 4000; step++) {
@@ -1154,7 +1216,7 @@ static bool random_run(uint64_t seed, const struct sim_options *options)
 
 		t.now += random_below(r, 400) * 1000;
 		if (what < 20 && fetch_room(t.f) && t.nr_asks < ASKS - 1) {
-			struct ask *new = random_chance(r, 3) ? ask_segment(0) :
+			struct ask *new = random_chance(r, 3) ? ask_segment(step % 2) :
 					  ask(random_below(r, OBJECTS));
 
 			new->again = random_chance(r, 10) ? random_below(r, 4) : 0;
@@ -1206,7 +1268,19 @@ static bool test_random(void)
 	uint64_t seed;
 
 	for (seed = 1; seed <= 60; seed++)
-		if (!random_run(seed, seed % 3 == 0 ? &coded[1] : seed % 3 == 1 ? &three : &one)) {
+		if (!random_run(seed, seed % 3 == 0 ? &coded[1] : seed % 3 == 1 ? &three : &one, false)) {
+			tap_note("seed %llu", (unsigned long long)seed);
+			return false;
+		}
+	return true;
+}
+
+static bool test_random_half(void)
+{
+	uint64_t seed;
+
+	for (seed = 1; seed <= 40; seed++)
+		if (!random_run(seed, &half[seed / 2 % 2], seed % 2)) {
 			tap_note("seed %llu", (unsigned long long)seed);
 			return false;
 		}
@@ -1305,6 +1379,126 @@ static bool test_subsets(const struct sim_options *options, enum fault fault)
 		return false;
 	}
 	return true;
+}
+
+/* Up to m backups have a fault: all of both kinds is read, each as its segment is, in any order of the two. */
+static bool subset_half(const struct sim_options *options, bool to_code, uint32_t bad, enum fault fault)
+{
+	uint32_t coded_one = to_code, data = 0, round, i, b;
+
+	CHECK(begin_store(options, to_code));
+	ask_segment(coded_one);
+	complete_all(~0u, 0);
+	for (b = 0; b < options->backups; b++)
+		data |= (t.asked[b] > 0) << b;
+	CHECK((uint32_t)__builtin_popcount(data) == options->k && !stats().degraded);
+	memset(t.asked, 0, sizeof(t.asked));
+	ask_segment(!coded_one);
+	complete_all(~0u, 0);
+	for (i = b = 0; b < options->backups; b++)
+		i += t.asked[b] > 0;
+	/* A replica is read from one backup. */
+	CHECK(i == 1 && !stats().degraded && stats().segments == 2);
+	memset(t.asked, 0, sizeof(t.asked));
+	for (b = 0; fault == LOST && b < options->backups; b++)
+		if (bad >> b & 1u)
+			core_lose(t.sim->core, b, "a test");
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < OBJECTS; i++)
+			ask(round ? OBJECTS - 1 - i : i);
+		ask_segment(coded_one);
+	}
+	/* A backup has one buffer for whole replicas: a second reader would wait for it. */
+	ask_segment(!coded_one);
+	go_on(bad, fault);
+	for (i = 0; i < t.nr_asks; i++)
+		CHECK(!t.asks[i].result);
+	CHECK(!stats().failures && stats().segments == 5 && !stats().degraded == !(bad & data));
+	for (b = 0; fault == LOST && b < options->backups; b++)
+		CHECK(!(bad >> b & 1u) || !t.asked[b]);
+	/* What was late comes at last, or fails. */
+	complete_all(~0u, bad & 1u ? 0 : -EIO);
+	CHECK(stats().fetches == t.nr_asks);
+	sim_settle(t.sim);
+	return end();
+}
+
+static bool test_half(const struct sim_options *options, enum fault fault)
+{
+	uint32_t bad, to_code;
+
+	for (bad = 0; bad < 1u << options->backups; bad++) {
+		for (to_code = 0; to_code < 2; to_code++) {
+			if ((uint32_t)__builtin_popcount(bad) > options->m || subset_half(options, to_code, bad, fault))
+				continue;
+			tap_note("backups %#x, the newer segment is %scoded", bad, to_code ? "" : "not ");
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * A coded segment is retired under requests, one that is read and others that wait for rows, and its objects are in replicas
+ * now, or the other way: what came from it is not accepted, and then it is gone.
+ */
+static bool test_half_retired(const struct sim_options *options, bool to_code)
+{
+	struct lsmem_fetch_one read, waiting;
+	struct lsmem_fill_one fills[4];
+	uint32_t i, b, nr, tries;
+
+	CHECK(begin_store(options, to_code));
+	read = ask_new(0)->one;
+	waiting = ask_new(2)->one;
+	fetch_take(t.f, &read, t.now);
+	start();
+	CHECK(t.nr_in_flight == 1);
+	fetch_take(t.f, &waiting, t.now);
+	for (i = 0; i < OBJECTS; i += 2)
+		model_delete(t.sim->model, i, 2);
+	for (i = 0; i < 50 && exists(read.segment); i++) {
+		sim_settle(t.sim);
+		model_clean(t.sim->model, 6);
+		core_tick(t.sim->core);
+		sim_issue(t.sim);
+		sim_settle(t.sim);
+	}
+	CHECK(!exists(read.segment));
+	for (b = 0; !t.reads_of[b]; b++)
+		;
+	for (i = 0; !t.in_flight[i]; i++)
+		;
+	/* Segments of the other kind in the meantime, and their readers. */
+	for (tries = 0; tries < 10; tries++) {
+		if (tries && segment_of(0)->close_acked && is_coded(0) == to_code)
+			break;
+		CHECK(model_put(t.sim->model, 0, 1, 9000));
+		model_roll(t.sim->model, 1);
+		sim_settle(t.sim);
+	}
+	/* The cleaner has moved the other one too. */
+	model_roll(t.sim->model, 0);
+	sim_settle(t.sim);
+	CHECK(segment_of(1)->close_acked);
+	CHECK(segment_of(0)->close_acked && segment_of(0)->id != read.segment && is_coded(0) == to_code);
+	complete(i, 0);
+	start();
+	CHECK(!t.nr_in_flight);		/* what waits is not begun */
+	nr = fetch_fills(t.f, fills, 4);
+	CHECK(nr == 2);
+	for (i = 0; i < nr; i++)
+		fills[i].result = fills[i].result ? 0 : -EBADMSG;
+	fetch_filled(t.f, fills, nr, t.now);
+	CHECK(fetch_fills(t.f, fills, 4) == 1 && fills[0].result == -ESTALE && !fills[0].length);
+	fills[0].result = 0;
+	fetch_filled(t.f, fills, 1, t.now);
+	t.nr_asks = 0;
+	ask(0);
+	ask(1);
+	complete_all(~0u, 0);
+	CHECK(!t.asks[0].result && !t.asks[1].result && !stats().failures && stats().fetches == 2);
+	return end();
 }
 
 /* An object is read from the one data shard that has it, or from two: the others are not touched. */
@@ -1431,7 +1625,7 @@ static bool test_hang(const struct sim_options *options)
 		for (i = 0; i < 150; i++)
 			ask(i % OBJECTS);
 		ask_segment(0);
-		ask_segment(0);
+		ask_segment(1);
 		go_on(bad, SILENT);
 		CHECK(!t.pending);
 		for (i = 0; i < 40; i++)
@@ -1503,6 +1697,21 @@ int main(void)
 		tap_ok(test_avoided(&coded[i]), "%u+%u: a late backup is not asked again", coded[i].k, coded[i].m);
 		tap_ok(test_hang(&coded[i]), "%u+%u: backups that hang leave buffers for others", coded[i].k, coded[i].m);
 	}
+	for (i = 0; i < sizeof(half) / sizeof(half[0]); i++) {
+		tap_ok(test_all(&half[i]), "half %u+%u: objects of all lengths, and segments", half[i].k, half[i].m);
+		for (fault = 0; fault < FAULTS; fault++)
+			tap_ok(test_half(&half[i], fault), "half %u+%u: all sets of up to %u backups %s", half[i].k,
+			       half[i].m, half[i].m, faults[fault]);
+		tap_ok(test_half_retired(&half[i], false) && test_half_retired(&half[i], true),
+		       "half %u+%u: a segment is retired under requests, and its objects have the other kind", half[i].k,
+		       half[i].m);
+		tap_ok(test_lost(&half[i]), "half %u+%u: a backup is lost with requests under way", half[i].k, half[i].m);
+		tap_ok(test_killed(&half[i]), "half %u+%u: the daemon is killed with requests under way", half[i].k,
+		       half[i].m);
+	}
+	tap_ok(test_hang(&half[0]), "half %u+%u: a backup that hangs leaves buffers of both kinds for others", half[0].k,
+	       half[0].m);
+	tap_ok(test_random_half(), "half coded: random runs");
 	tap_ok(test_without(STRIPE_RULE_READ_CUT, test_cut), "without READ_CUT this is noticed");
 	tap_ok(test_without(STRIPE_RULE_READ_CHECKED, test_blocks), "without READ_CHECKED this is noticed");
 	tap_ok(test_without(STRIPE_RULE_TABLE_BLOCK, test_blocks), "without TABLE_BLOCK this is noticed");
