@@ -4,9 +4,9 @@
  * answered, and what is done if a replica is late, cannot be read, or does not have the object.
  *
  * Of the replicas on members that are not lost, the best is on this host, then has the shortest mean
- * latency; one that core knows to be bad comes last. When its deadline has passed, the next is read
- * as well, and the first that the kernel accepts counts. Only when each of them has failed does the
- * kernel get an error.
+ * latency; one on a backup that is late with another read comes after these, and one that core knows to be bad comes last.
+ * When its deadline has passed, the next is read as well, and the first that the kernel accepts counts. Requests that
+ * wait for the same backup are given to others. Only when each replica has failed does the kernel get an error.
  *
  * A store can have coded segments beside replicas: what is read for a request, rows or a replica, is as its segment is.
  *
@@ -150,13 +150,10 @@ void fetch_give(struct fetch *f, struct fetch_request *r, const uint8_t *data, u
 /* Answer with the data of an attempt. */
 static void fetch_ready(struct fetch *f, struct fetch_request *r, struct fetch_share *share)
 {
-	struct fetch_backup *backup = &f->backups[r->backup];
 	const struct fetch_attempt *a = share->attempt;
 
-	if (r->state == FETCH_WAITING) {
-		TAILQ_REMOVE(&backup->waiting[r->class], r, link);
-		backup->nr_waiting--;
-	}
+	if (r->state == FETCH_WAITING)
+		fetch_unwait(f, r);
 	r->answer = share;
 	fetch_give(f, r, a->buffer + (size_t)(r->one.block - a->block) * LSMEM_BLOCK, share->length);
 }
@@ -259,6 +256,8 @@ bool fetch_better(const struct fetch *f, const struct core_segment *seg, uint32_
 {
 	if ((seg->bad >> a ^ seg->bad >> b) & 1u)
 		return seg->bad >> b & 1u;
+	if (!f->backups[a].late != !f->backups[b].late)
+		return !f->backups[a].late;
 	if ((f->remote >> a ^ f->remote >> b) & 1u)
 		return f->remote >> b & 1u;
 	return fetch_cost(f, a) < fetch_cost(f, b);
@@ -575,14 +574,47 @@ uint64_t fetch_due(const struct fetch *f)
 	return due;
 }
 
+/* What waits for a backup is read from others, if there are any. */
+static void fetch_avoid(struct fetch *f, struct fetch_backup *backup)
+{
+	struct fetch_request *r;
+	uint32_t class, nr;
+
+	for (class = 0; class < FETCH_CLASSES; class++) {
+		nr = 0;
+		TAILQ_FOREACH(r, &backup->waiting[class], link)
+			nr++;
+		/* What has no other source comes back, behind these. */
+		for (; nr && (r = TAILQ_FIRST(&backup->waiting[class])); nr--) {
+			fetch_unwait(f, r);
+			fetch_source(f, r);
+		}
+	}
+}
+
+/**
+ * fetch_slow - take note that an attempt, or the read of a shard, is late
+ * @f: fetching
+ * @b: its backup
+ * @ns: how long it has taken so far
+ */
+void fetch_slow(struct fetch *f, uint32_t b, uint64_t ns)
+{
+	/* Until it ends its latency does not count; others must know earlier that the backup is slow. */
+	fetch_sample(f, b, ns);
+	if (f->backups[b].late++)
+		return;
+	fetch_avoid(f, &f->backups[b]);
+	fetch_rows_avoid(f, b);
+}
+
 /* A replica is late: ask the next as well. */
 static void fetch_hurry(struct fetch *f, struct fetch_attempt *a, uint64_t now)
 {
 	struct fetch_share *share;
 
 	a->late = true;
-	/* Until it ends its latency does not count; others must know earlier that it is slow. */
-	fetch_sample(f, a->backup, now - a->begun_ns);
+	fetch_slow(f, a->backup, now - a->begun_ns);
 	TAILQ_FOREACH(share, &a->shares, link) {
 		const struct core_segment *seg = fetch_segment(f, share->request);
 

@@ -122,7 +122,7 @@ TAILQ_HEAD(fetch_requests, fetch_request);
  * @merged: several requests have had a share
  * @class: enum fetch_class of its buffer
  * @backup: of the replica
- * @late: its deadline has passed
+ * @late: its deadline has passed, and it has not ended
  * @done: all has been read
  * @block: first block, of the segment
  * @offset: on the backup, bytes
@@ -237,7 +237,7 @@ struct fetch_part {
  * @nr_waiting: how many
  * @issuing: attempts that have bytes to issue, by class
  * @columns: shards of coded segments that wait for a read, by class
- * @late: reads of these in flight whose deadline has passed
+ * @late: attempts, and reads of shards, that have not ended, and whose deadline has passed
  * @buffers: buffers of attempts in use, by class
  * @row_reads: reads of shards in flight, by class
  * @reads: reads in flight
@@ -299,10 +299,12 @@ void fetch_give(struct fetch *f, struct fetch_request *r, const uint8_t *data, u
 bool fetch_better(const struct fetch *f, const struct core_segment *seg, uint32_t a, uint32_t b);
 uint32_t fetch_blocks(const struct lsmem_fetch_one *one);
 void fetch_attempted(struct fetch *f, struct fetch_attempt *a);
+void fetch_slow(struct fetch *f, uint32_t b, uint64_t ns);
 
 /* core/fetch_read.c */
 int fetch_buffers(struct fetch *f);
 void fetch_release(struct fetch *f, struct fetch_share *share);
+void fetch_unwait(struct fetch *f, struct fetch_request *r);
 void fetch_sample(struct fetch *f, uint32_t backup, uint64_t ns);
 uint64_t fetch_deadline(const struct fetch *f, uint32_t backup, uint32_t length);
 uint32_t fetch_longest(const struct fetch *f, uint32_t b, uint32_t class);
@@ -318,6 +320,7 @@ void fetch_rows_begin(struct fetch *f);
 void fetch_rows_gone(struct fetch *f, uint32_t backup);
 bool fetch_rows_issue(struct fetch *f, uint32_t b, uint32_t class, struct fetch_read *read, uint64_t now);
 void fetch_rows_done(struct fetch *f, struct fetch_column *column, int error);
+void fetch_rows_avoid(struct fetch *f, uint32_t b);
 uint64_t fetch_rows_due(const struct fetch *f);
 void fetch_rows_late(struct fetch *f, uint64_t now);
 

@@ -95,9 +95,17 @@ static bool fetch_may_have(const struct fetch *f, uint32_t backup, uint32_t clas
 	return f->spare[class] && f->backups[backup].buffers[class] < most;
 }
 
+/* An attempt has ended: its backup is not late with it any more. */
+static void fetch_ended(struct fetch *f, struct fetch_attempt *a)
+{
+	f->backups[a->backup].late -= a->late;
+	a->late = false;
+}
+
 /* Free an attempt that no request has a share of and that has no read in flight. */
 static void fetch_put(struct fetch *f, struct fetch_attempt *a)
 {
+	fetch_ended(f, a);
 	f->backups[a->backup].buffers[a->class]--;
 	a->next = f->spare[a->class];
 	f->spare[a->class] = a;
@@ -149,8 +157,12 @@ uint64_t fetch_deadline(const struct fetch *f, uint32_t backup, uint32_t length)
 	return ns < f->wait_ns / 2 ? ns : f->wait_ns / 2;
 }
 
-/* Take a request from the line, for a read. */
-static void fetch_unwait(struct fetch *f, struct fetch_request *r)
+/**
+ * fetch_unwait - take a request from the line of a backup
+ * @f: fetching
+ * @r: the request, FETCH_WAITING
+ */
+void fetch_unwait(struct fetch *f, struct fetch_request *r)
 {
 	struct fetch_backup *backup = &f->backups[r->backup];
 
@@ -483,8 +495,10 @@ void fetch_done(struct fetch *f, uint32_t id, int error, uint64_t now)
 		backup->issuing[a->class] = NULL;
 	if (--a->in_flight)
 		return;
-	if (TAILQ_EMPTY(&a->shares))
+	if (TAILQ_EMPTY(&a->shares)) {
 		fetch_put(f, a);
-	else if (a->error || a->issued == a->length)
+	} else if (a->error || a->issued == a->length) {
+		fetch_ended(f, a);
 		fetch_attempted(f, a);
+	}
 }

@@ -270,13 +270,6 @@ static void rows_add(struct fetch *f, struct fetch_rows *rows, uint32_t shard, u
 	TAILQ_INSERT_TAIL(&f->backups[backup].columns[rows->class], column, link);
 }
 
-static bool rows_better(const struct fetch *f, const struct core_segment *seg, uint32_t a, uint32_t b)
-{
-	if (!f->backups[a].late != !f->backups[b].late)
-		return !f->backups[a].late;
-	return fetch_better(f, seg, a, b);
-}
-
 /* Ask for what is needed. Return: false: it is not to be had. */
 static bool rows_ask(struct fetch *f, const struct core_segment *seg, struct fetch_rows *rows)
 {
@@ -302,7 +295,7 @@ static bool rows_ask(struct fetch *f, const struct core_segment *seg, struct fet
 			return false;
 		best = (uint32_t)__builtin_ctz(shards);
 		core_each_backup(shard, shards)
-			if (rows_better(f, seg, places[shard], places[best]))
+			if (fetch_better(f, seg, places[shard], places[best]))
 				best = shard;
 		rows_add(f, rows, best, places[best]);
 	}
@@ -630,9 +623,14 @@ uint64_t fetch_rows_due(const struct fetch *f)
 	return due;
 }
 
-/* A backup is late: what waits for it is read from others, if there are enough. */
-static void rows_avoid(struct fetch *f, struct fetch_backup *backup)
+/**
+ * fetch_rows_avoid - have what waits for a backup read from others, if there are enough
+ * @f: fetching
+ * @b: the backup, which is late
+ */
+void fetch_rows_avoid(struct fetch *f, uint32_t b)
 {
+	struct fetch_backup *backup = &f->backups[b];
 	struct fetch_column *column;
 	uint32_t class, nr;
 
@@ -650,15 +648,11 @@ static void rows_avoid(struct fetch *f, struct fetch_backup *backup)
 
 static void rows_late(struct fetch *f, struct fetch_column *column, uint64_t now)
 {
-	struct fetch_backup *backup = &f->backups[column->backup];
 	struct fetch_rows *rows = column->rows;
 	uint32_t step = rows->step, asked = rows->asked;
 
 	column->slow = true;
-	/* Until it ends its latency does not count; others must know earlier that it is slow. */
-	fetch_sample(f, column->backup, now - column->begun_ns);
-	if (!backup->late++)
-		rows_avoid(f, backup);
+	fetch_slow(f, column->backup, now - column->begun_ns);
 	if (!rows->request || rows->done || column->step != rows->step)
 		return;
 	rows->late |= 1u << column->shard;

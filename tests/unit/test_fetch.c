@@ -644,6 +644,40 @@ static bool test_all_late(void)
 	return end();
 }
 
+/* A backup that is late is not asked; when it has answered, or failed, it is the best again. */
+static bool test_late_once(void)
+{
+	struct ask *late;
+	uint32_t round;
+
+	CHECK(begin(&three));
+	fetch_remote(t.f, 6);
+	for (round = 0; round < 12; round++) {
+		memset(t.asked, 0, sizeof(t.asked));
+		late = ask(0);
+		late->again = round % 2;	/* its answer is kept for a while */
+		start();
+		t.now = fetch_due(t.f);
+		fetch_late(t.f, t.now);
+		ask_apart(1);
+		start();
+		CHECK(t.asked[0] == 1 && t.nr_in_flight == 3);
+		if (round % 3)		/* the others answer first */
+			complete_all(6, 0);
+		complete_all(1, round % 3 == 1 ? -EIO : 0);
+		ask(2);
+		start();
+		CHECK(t.asked[0] == 2);
+		complete_all(~0u, 0);
+		t.now += 60 * MS;
+		fetch_late(t.f, t.now);
+		complete_all(~0u, 0);
+		CHECK(!t.pending);
+	}
+	CHECK(!stats().failures);
+	return end();
+}
+
 /*
  * A replica is damaged, or a read fails once: another one answers.  The bad replica is restored, one
  * that is sound is left alone.
@@ -1615,17 +1649,17 @@ static bool test_avoided(const struct sim_options *options)
 	return end();
 }
 
-/* m backups do not answer, and are asked by all classes of requests: readers of the others go on. */
+/* As many backups as may be lost do not answer, and are asked by all classes of requests: readers of the others go on. */
 static bool test_hang(const struct sim_options *options)
 {
-	uint32_t bad = (1u << options->m) - 1, round, i;
+	uint32_t most = options->k ? options->m : options->replicas - 1, bad = (1u << most) - 1, round, i;
 
 	CHECK(begin(options));
 	for (round = 0; round < 20; round++) {
 		for (i = 0; i < 150; i++)
 			ask(i % OBJECTS);
-		ask_segment(0);
-		ask_segment(1);
+		for (i = 0; i < 4; i++)
+			ask_segment(i);
 		go_on(bad, SILENT);
 		CHECK(!t.pending);
 		for (i = 0; i < 40; i++)
@@ -1663,6 +1697,8 @@ int main(void)
 	tap_ok(test_choice(), "this host first, then the fastest");
 	tap_ok(test_late(), "a late replica: the next is asked as well");
 	tap_ok(test_all_late(), "all replicas are late");
+	tap_ok(test_late_once(), "a late backup is not asked until it has answered");
+	tap_ok(test_hang(&three), "backups that hang leave buffers for others");
 	tap_ok(test_damaged(false), "a damaged replica: another answers, and it is restored");
 	tap_ok(test_damaged(true), "a read that fails once: another answers, and nothing is restored");
 	tap_ok(test_nowhere(&one), "no backup has it whole");
