@@ -14,7 +14,7 @@
 
 /**
  * digest_map_code - make room for stripes
- * @map: initialised, and lists nothing
+ * @map: initialised, without stripes
  *
  * Return: 0, or -ENOMEM: nothing has changed.
  */

@@ -82,12 +82,12 @@ int recover_open_slot(struct recover *r, uint32_t slot)
 	return 0;
 }
 
-/* Are two backups of the same store? */
+/* Are two backups of the same store? Of one that is converted, their codes may differ: see recover_set_code(). */
 static bool recover_same(const struct lsmem_super *a, const struct lsmem_super *b)
 {
 	return !memcmp(a->uuid, b->uuid, sizeof(a->uuid)) && a->kind == b->kind &&
 	       a->store_bytes == b->store_bytes && a->max_handles == b->max_handles &&
-	       a->code == b->code && a->digest_bytes == b->digest_bytes && format_backups(a) == format_backups(b) &&
+	       a->digest_bytes == b->digest_bytes && format_backups(a) == format_backups(b) &&
 	       format_set_frames(a) == format_set_frames(b) && a->incarnation != b->incarnation;
 }
 
@@ -121,13 +121,16 @@ static int recover_half_formatted(struct recover *r, bool blank, bool *half)
 /* Decide what the superblocks of all backups mean together. */
 static int recover_open_all(struct recover *r, uint32_t blank, uint32_t bad)
 {
-	uint32_t slot, first = RECOVER_NONE;
+	uint32_t slot, first = RECOVER_NONE, last = RECOVER_NONE;
 	bool half;
 	int ret;
 
 	for (slot = 0; slot < LSMEM_BACKUPS; slot++) {
 		if (!r->backups[slot].there)
 			continue;
+		if (last == RECOVER_NONE || __le64_to_cpu(r->backups[slot].super.promise) >
+					    __le64_to_cpu(r->backups[last].super.promise))
+			last = slot;
 		if (first == RECOVER_NONE)
 			first = slot;
 		else if (!recover_same(&r->backups[first].super, &r->backups[slot].super)) {
@@ -140,7 +143,7 @@ static int recover_open_all(struct recover *r, uint32_t blank, uint32_t bad)
 		r->blank = blank && !bad;
 		return r->blank ? 0 : -EBADMSG;
 	}
-	r->super = r->backups[first].super;
+	r->super = r->backups[last].super;
 	r->indices = format_indices(&r->super);
 	if (r->several && !bad) {
 		ret = recover_half_formatted(r, blank, &half);
@@ -334,6 +337,51 @@ int recover_write_super(struct recover *r, uint32_t slot)
 	return 0;
 }
 
+/* Write a superblock with a code, or without one. */
+static void recover_super_code(struct lsmem_super *super, const struct recover_code *code)
+{
+	super->features.incompat &= ~__cpu_to_le32(LSMEM_INCOMPAT_CODE);
+	if (code->k)
+		super->features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_CODE);
+	super->code = code->k ? __cpu_to_le32(lsmem_code_make(code->k, code->m, 0)) : 0;
+}
+
+/**
+ * recover_set_code - set the code in the superblocks of all members; recover_promise() writes them
+ * @r: recovery; its map has the members
+ * @code: for new segments
+ *
+ * A digest lists stripes only when the superblocks of all its members are durable with the code. So after a crash between
+ * two of them, whatever they say, no stripe is on a backup whose superblock has no code.
+ */
+void recover_set_code(struct recover *r, const struct recover_code *code)
+{
+	uint32_t slot;
+
+	recover_super_code(&r->super, code);
+	for (slot = 0; slot < r->several; slot++)
+		if (r->backups[slot].there && r->backups[slot].index != RECOVER_NONE)
+			recover_super_code(&r->backups[slot].super, code);
+}
+
+/**
+ * recover_forget_code - remove the code from the superblocks of all members, and write them
+ * @r: recovery; the durable digest of each member lists no stripe
+ *
+ * Return: 0 or what a call returned: those that have a code go on with it.
+ */
+int recover_forget_code(struct recover *r)
+{
+	uint32_t slot;
+	int ret = 0;
+
+	recover_set_code(r, &(struct recover_code){ .k = 0 });
+	for (slot = 0; slot < r->several && !ret; slot++)
+		if (r->backups[slot].there && r->backups[slot].index != RECOVER_NONE)
+			ret = recover_write_super(r, slot);
+	return ret;
+}
+
 /**
  * recover_promise - choose the next term, and write it to the superblocks of all members
  * @r: recovery; its map has the members
@@ -511,10 +559,7 @@ int recover_format(struct recover *r, const struct recover_geometry *g)
 	r->super.capacity = __cpu_to_le64(g->capacity);
 	if (g->capacity)
 		r->super.features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_TIER);
-	if (g->k) {
-		r->super.features.incompat |= __cpu_to_le32(LSMEM_INCOMPAT_CODE);
-		r->super.code = __cpu_to_le32(lsmem_code_make(g->k, g->m, 0));
-	}
+	recover_super_code(&r->super, &(struct recover_code){ .k = g->k, .m = g->m });
 	ret = r->several ? recover_layout(r, g) : recover_layout_one(r, g);
 	if (ret)
 		return ret;

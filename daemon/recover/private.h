@@ -259,6 +259,8 @@ int recover_promise(struct recover *r);
 /* recover/format.c: for new members */
 uint64_t recover_slot_frames(const struct recover *r, uint32_t slot, uint64_t start);
 int recover_write_super(struct recover *r, uint32_t slot);
+void recover_set_code(struct recover *r, const struct recover_code *code);
+int recover_forget_code(struct recover *r);
 uint64_t recover_incarnation(const struct recover *r, uint64_t incarnation);
 
 /* recover/scan.c: pass 1 */

@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 #include "private.h"
+#include "stripe/rule.h"
 
 #define RECOVER_TEXT_BYTES	256
 #define RECOVER_SAMPLES		16u	/* footers that recover_dense() reads, about */
@@ -621,6 +622,37 @@ static bool recover_lost(const struct recover *r, const struct recover_options *
 	return r->result.losses && !options->accept_loss && !r->check;
 }
 
+/* Which code do the superblocks have to have, with new segments as @options say? One that is there stays at first. */
+static struct recover_code recover_code(const struct recover *r, const struct recover_options *options)
+{
+	uint32_t code = __le32_to_cpu(r->super.code);
+
+	if (options->code && (options->code->k || !STRIPE_RULE(CODE_LAST)))
+		return *options->code;
+	return (struct recover_code){ .k = lsmem_code_k(code), .m = lsmem_code_m(code) };
+}
+
+/* Can the store have the code that @options want? It has one at a time, and its digest log must have room for stripes. */
+static int recover_check_code(struct recover *r, const struct recover_options *options)
+{
+	const struct digest_stripes *stripes = r->map.stripes;
+	const struct recover_code code = recover_code(r, options);
+
+	if (!options->code || !options->code->k)
+		return 0;
+	if (stripes && stripes->k && (stripes->k != code.k || stripes->m != code.m)) {
+		recover_info(r, "there are segments of code %u+%u: a store gets another code when it has replicas only",
+			     stripes->k, stripes->m);
+		return -EINVAL;
+	}
+	if (!format_code(code.k, code.m, format_backups(&r->super)) ||
+	    __le64_to_cpu(r->super.digest_bytes) < format_digest_bytes(2 * digest_places(&r->map) + 1)) {
+		recover_info(r, "code %u+%u: the store was formatted without room for it", code.k, code.m);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 /* Do all passes. They write nothing to the backups. */
 static int recover_passes(struct recover *r, const struct recover_options *options)
 {
@@ -634,6 +666,8 @@ static int recover_passes(struct recover *r, const struct recover_options *optio
 	r->pass = 0;
 	r->passes = places && options->verify ? 3 : 2;
 	ret = recover_read_digests(r, options->accept_missing);
+	if (!ret)
+		ret = recover_check_code(r, options);
 	if (!ret && r->told)
 		ret = recover_told_digest(r, options->told);
 	if (!ret)
@@ -658,8 +692,9 @@ static int recover_passes(struct recover *r, const struct recover_options *optio
  * The commit point: write the digest of a new term. Segments stay in their frames. The digest does
  * not list a segment without a winner: entries of listed segments supersede all entries in it.
  */
-static int recover_commit(struct recover *r, uint32_t branch)
+static int recover_commit(struct recover *r, const struct recover_options *options)
 {
+	const struct recover_code code = recover_code(r, options);
 	struct digest_map *map = &r->map;
 	uint32_t floor = r->generation, i, copy;
 	uint32_t half;
@@ -671,6 +706,8 @@ static int recover_commit(struct recover *r, uint32_t branch)
 		return -EOVERFLOW;
 	}
 	ret = recover_close_all(r);
+	if (!ret && code.k && !map->stripes)
+		ret = digest_map_code(map);
 	if (ret)
 		return ret;
 	digest_items_clear(map);
@@ -701,9 +738,12 @@ static int recover_commit(struct recover *r, uint32_t branch)
 			map->nr++;
 		}
 		r->result.segments++;
+		r->result.coded += seg->coded;
 	}
 	recover_members(r);
 	digest_stripes_trim(map);
+	if (STRIPE_RULE(CODE_FIRST))
+		recover_set_code(r, &code);
 	if (RULE(PROMISE))
 		ret = recover_promise(r);
 	else
@@ -713,7 +753,7 @@ static int recover_commit(struct recover *r, uint32_t branch)
 	map->sequence = r->sequence + 1;
 	if (r->accepted && RULE(BRANCH))
 		map->branch = (struct digest_branch) {
-			.term = map->term, .sequence = map->sequence, .id = branch,
+			.term = map->term, .sequence = map->sequence, .id = options->branch,
 		};
 	/* Invariant 14: the era is above all versions, and the old ceiling above all generations,
 	 * that were ever issued: also those of deleted objects, and those that the crash has lost.
@@ -739,7 +779,10 @@ static int recover_commit(struct recover *r, uint32_t branch)
 	 * counts.
 	 */
 	half = RULE(DIGEST_HALF) ? !map->half : map->half;
-	return recover_write_digest(r, half);
+	ret = recover_write_digest(r, half);
+	if (!ret && options->code && !options->code->k && code.k && !map->stripes->nr_shards)
+		ret = recover_forget_code(r);
+	return ret;
 }
 
 /**
@@ -751,8 +794,8 @@ static int recover_commit(struct recover *r, uint32_t branch)
  * Return: 0; -ENODATA: acknowledged data are lost, @options does not accept that, and nothing was
  * written; -EBADMSG: there is no digest, or it contradicts itself; -EOVERFLOW: the eras are used
  * up; -ESTALE: what was told is not what the newest digest lists, nothing was written, and the caller
- * recovers without it; -EINVAL: @options contradicts itself, or a source has told of a coded store; -ENOMEM; or what a call returned. The first four
- * are reported.
+ * recovers without it; -EINVAL: @options contradicts itself, a source has told of a coded store, or the store
+ * cannot get the code of @options, which is reported; -ENOMEM; or what a call returned. The first four are reported.
  */
 int recover_run(struct recover *r, const struct recover_options *options,
 		struct recover_result *result)
@@ -766,7 +809,7 @@ int recover_run(struct recover *r, const struct recover_options *options,
 	r->check = false;
 	ret = recover_passes(r, options);
 	if (!ret)
-		ret = recover_commit(r, options->branch);
+		ret = recover_commit(r, options);
 	if (result)
 		*result = r->result;
 	recover_forget(r);
@@ -790,8 +833,10 @@ int recover_check(struct recover *r, struct recover_result *result)
 	memset(&r->result, 0, sizeof(r->result));
 	r->check = true;
 	ret = recover_passes(r, &options);
-	for (nr = 0; nr < r->nr_segments; nr++)
+	for (nr = 0; nr < r->nr_segments; nr++) {
 		r->result.segments += r->segments[nr].winners != 0;
+		r->result.coded += r->segments[nr].winners && r->segments[nr].coded;
+	}
 	if (result)
 		*result = r->result;
 	recover_forget(r);

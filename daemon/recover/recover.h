@@ -175,6 +175,15 @@ struct recover_told {
 };
 
 /**
+ * struct recover_code - what new segments of the store are to have
+ * @k: data shards; 0: replicas
+ * @m: parity shards
+ */
+struct recover_code {
+	uint32_t k, m;
+};
+
+/**
  * struct recover_options - how to recover
  * @accept_loss: go on without data that are lost; each loss is reported
  * @accept_missing: the operator states that the absent backups are gone for good, and that no
@@ -183,6 +192,7 @@ struct recover_told {
  * @verify: with @instant, read and verify the segments that hold live entries. Without, all is
  *	verified, as it is loaded
  * @told: with @instant and without @verify: take the listings from there; NULL: from the backups
+ * @code: make the superblocks fit for such segments; NULL: for what they are fit for
  * @branch: with @accept_missing: a random number, not 0, that identifies this recovery
  */
 struct recover_options {
@@ -191,12 +201,14 @@ struct recover_options {
 	bool instant;
 	bool verify;
 	const struct recover_told *told;
+	const struct recover_code *code;
 	uint32_t branch;
 };
 
 /**
  * struct recover_result - what a recovery or a check has found
  * @segments: segments that hold live entries
+ * @coded: of these, coded ones
  * @dropped: listed segments that hold none any more
  * @closed: of the listed segments, closed ones
  * @sealed: of the listed segments, sealed ones
@@ -213,7 +225,7 @@ struct recover_options {
  * @bad_copies: replicas that were bad while another one of the segment was used
  */
 struct recover_result {
-	uint64_t segments, dropped;
+	uint64_t segments, coded, dropped;
 	uint64_t closed, sealed, open, whole;
 	uint64_t objects, tombstones, entries;
 	uint64_t live_bytes, read_bytes;

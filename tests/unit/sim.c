@@ -375,6 +375,7 @@ struct sim *sim_new(uint64_t seed, const struct sim_options *options)
 	sim->geometry.capacity = options->tiered ? 128u << 20 : 0;
 	sim->geometry.frames = options->frames;
 	sim->geometry.replicas = options->replicas;
+	sim->code = (struct recover_code){ .k = options->k, .m = options->m };
 	sim->geometry.k = options->k;
 	sim->geometry.m = options->m;
 	sim->geometry.half_bytes = SIM_HALF;
@@ -406,7 +407,9 @@ void sim_free(struct sim *sim)
 
 static void sim_core(struct sim *sim, struct recover *r, bool resume)
 {
-	bool coding = !sim->options.turns || random_chance(&sim->random, 50);
+	/* A daemon that resumes cannot change the superblocks. */
+	bool coding = !sim->options.turns || (resume ? recover_digest(r)->stripes && random_chance(&sim->random, 50) :
+						       sim->code.k);
 	struct core_params params = {
 		.map = recover_digest(r),
 		.domains = sim->options.pairs,
@@ -484,6 +487,7 @@ int sim_attempt(struct sim *sim)
 	struct recover *r;
 	struct recover_activation activation;
 	enum recover_state state;
+	bool coded;
 	int ret;
 
 	sim_plug(sim);
@@ -493,6 +497,8 @@ int sim_attempt(struct sim *sim)
 	sim->stream_of = 0;
 	model_reset(sim->model);
 	oracle_begin(sim->model);
+	if (sim->options.turns)
+		sim->geometry.k = sim->code.k = random_chance(&sim->random, 50) ? sim->options.k : 0;
 	ret = recover_open(r, &state);
 	if (!ret && state == RECOVER_BLANK) {
 		if (sim->model->recovered)
@@ -501,12 +507,16 @@ int sim_attempt(struct sim *sim)
 			sim->geometry.incarnation = random_next(&sim->random) | 1;
 		ret = recover_format(r, &sim->geometry);
 	} else if (!ret) {
+		coded = format_coded(recover_super(r));
 		ret = recover_run(r, &(struct recover_options){
 				  .accept_missing = sim->accept_missing,
 				  .instant = sim->options.tiered,
 				  .verify = sim->options.verify,
 				  .told = sim->told,
+				  .code = sim->code.m ? &sim->code : NULL,
 				  .branch = random_next(&sim->random) | 1 }, &sim->result);
+		sim->raised += !ret && !coded && format_coded(recover_super(r));
+		sim->lowered += !ret && coded && !format_coded(recover_super(r));
 		if (!ret && sim->options.join)
 			ret = recover_join(r, random_next(&sim->random) | 1);
 	}

@@ -29,7 +29,7 @@
  * @verify: recovery verifies all segments before
  * @k: the store is coded, with @m parity shards; 0: it has replicas
  * @min_parity: as in struct core_params
- * @turns: the store is coded, and each daemon gives new segments shards or replicas, as chance says
+ * @turns: each daemon gives new segments shards of the code or replicas, as chance says
  * @batch_us: of a coded store: microseconds that partial rows wait, see core_batch()
  * @smaller: frames by which each backup is smaller than the one before
  * @handles: of the store, of which the model uses MODEL_HANDLES; 0: no others
@@ -92,6 +92,7 @@ struct sim {
 	bool cut;			/* the power has failed; sim_cut() must follow */
 	bool accept_missing;		/* options of recovery */
 	const struct recover_told *told;
+	struct recover_code code;	/* options of recovery, if @options has an m */
 	uint64_t frames_start;		/* of the first drive */
 	struct {			/* last arguments of env.load */
 		uint64_t segment;
@@ -116,6 +117,7 @@ struct sim {
 	uint64_t now_ns;			/* by core_time(), with @batch_us of the options */
 	bool memory_lost;			/* of a backup, since the last recovery */
 	uint64_t mixed;				/* starts of core with coded segments and others */
+	uint64_t raised, lowered;		/* recoveries that gave the superblocks a code, or took it away */
 };
 
 struct sim *sim_new(uint64_t seed, const struct sim_options *options);

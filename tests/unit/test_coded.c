@@ -643,25 +643,27 @@ static uint32_t kinds_of(struct sim *sim, uint32_t *replicas, uint32_t *segments
 {
 	uint32_t number, empty = 0;
 	struct recover *r = recover_new(&sim->env);
+	const struct digest_stripes *stripes;
 	enum recover_state state;
 
 	*replicas = *segments = *shards = UINT32_MAX;
 	sim->io_left = UINT32_MAX;
 	if (!recover_open(r, &state) && !recover_map(r, false)) {
+		stripes = recover_digest(r)->stripes;
 		*replicas = recover_digest(r)->nr;
-		*segments = recover_digest(r)->stripes->nr_segments;
-		*shards = recover_digest(r)->stripes->nr_shards;
+		*segments = stripes ? stripes->nr_segments : 0;
+		*shards = stripes ? stripes->nr_shards : 0;
 		for (number = 0; *shards && number < digest_stripes_nr(recover_digest(r)); number++)
-			empty += recover_digest(r)->stripes->stripe[number].there &&
-				 !recover_digest(r)->stripes->stripe[number].used;
+			empty += stripes->stripe[number].there && !stripes->stripe[number].used;
 	}
 	recover_free(r);
 	return empty;
 }
 
 /*
- * A coded store whose new segments get replicas: the cleaner retires those that are coded, and the frames of all stripes become
- * free for replicas. The other way the replicas go. After each power cut what was acknowledged is there.
+ * A coded store whose new segments get replicas: the cleaner retires those that are coded, the frames of all stripes become
+ * free for replicas, and the superblocks lose the code. The other way they get it, and the replicas go. After each power cut what
+ * was acknowledged is there.
  */
 static bool test_turn(const struct sim_options *code, bool to_code)
 {
@@ -674,8 +676,6 @@ static bool test_turn(const struct sim_options *code, bool to_code)
 	if (to_code)
 		options.k = 0;
 	sim = sim_new(3, &options);
-	sim->geometry.k = code->k;
-	sim->geometry.m = code->m;
 	sim_start(sim, false);
 	for (tries = 300; tries && !sim->error[0]; tries--)
 		sim_step(sim);
@@ -683,7 +683,7 @@ static bool test_turn(const struct sim_options *code, bool to_code)
 	sim_cut(sim, DISK_CUT_DROP);
 	kinds_of(sim, &replicas, &segments, &shards);
 	ok = to_code ? replicas && !segments && !shards : segments && shards && !replicas;
-	sim->options.k = to_code ? code->k : 0;
+	sim->options.k = sim->code.k = to_code ? code->k : 0;
 	ok = ok && sim_start(sim, false);
 	for (tries = 40; tries && ok && !sim->error[0] && (to_code ? replicas : shards); tries--) {
 		uint32_t steps = 400, head;
@@ -699,7 +699,7 @@ static bool test_turn(const struct sim_options *code, bool to_code)
 	}
 	if (!ok || sim->error[0] || !tries)
 		tap_note("%u replicas, %u coded segments, %u frames of stripes: %s", replicas, segments, shards, sim->error);
-	ok = ok && !sim->error[0] && tries;
+	ok = ok && !sim->error[0] && tries && sim->raised == to_code && sim->lowered == !to_code;
 	sim_free(sim);
 	return ok;
 }

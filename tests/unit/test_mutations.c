@@ -74,6 +74,14 @@ static const struct {
 	ROWS(ALL_SHARDS), ROWS(OTHER_SIDE), ROWS(PARTIAL_ALONE), ROWS(RECORD_SEGMENT), ROWS(FINISH_ROWS),
 };
 
+/* Rules of stores that are converted. */
+static const struct {
+	const char *name;
+	uint32_t rule;
+} conversions[] = {
+	ROWS(CODE_FIRST), ROWS(CODE_LAST),
+};
+
 /* The number of crashes until the simulation of one of five kinds fails; 0: it does not. */
 static uint64_t hunt(const struct sim_options *of, char *why, size_t room, uint64_t *seed)
 {
@@ -143,6 +151,10 @@ int main(int argc, char **argv)
 	for (rule = 0; argc < 2 && rule < sizeof(rows) / sizeof(rows[0]); rule++) {
 		stripe_mutation = 1ull << rows[rule].rule;
 		test_coded(coded, "coded", rows[rule].name);
+	}
+	for (rule = 0; argc < 2 && rule < sizeof(conversions) / sizeof(conversions[0]); rule++) {
+		stripe_mutation = 1ull << conversions[rule].rule;
+		test_coded(turned, "half coded", conversions[rule].name);
 	}
 	return tap_end();
 }

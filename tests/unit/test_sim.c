@@ -154,7 +154,7 @@ int main(int argc, char **argv)
 	for (kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
 		uint64_t crashes = 0, kills = 0, ops = 0, acked = 0, cleaned = 0, moved = 0;
 		uint64_t lost = 0, copied = 0, kept = 0, few = 0, joined = 0, added = 0;
-		uint64_t alone = 0, received = 0, mixed = 0;
+		uint64_t alone = 0, received = 0, mixed = 0, raised = 0, lowered = 0;
 		uint64_t dropped = 0, refused = 0, recoveries = 0, compacted = 0, passes = 0;
 		double begin = now();
 		bool ok = true;
@@ -200,6 +200,8 @@ int main(int argc, char **argv)
 			alone += sim->alone;
 			received += sim->model->oracle.received;
 			mixed += sim->mixed;
+			raised += sim->raised;
+			lowered += sim->lowered;
 			sim_free(sim);
 			if (only)
 				break;
@@ -225,8 +227,9 @@ int main(int argc, char **argv)
 			tap_ok(added && joined > added, "%s: backups joined at a start and later",
 			       kinds[kind].name);
 		if (kinds[kind].options.turns && !lsmem_mutation && !only)
-			tap_ok(mixed, "%s: starts with segments of both kinds: %llu", kinds[kind].name,
-			       (unsigned long long)mixed);
+			tap_ok(mixed && raised && lowered, "%s: starts with segments of both kinds: %llu, a code given %llu times and taken %llu times",
+			       kinds[kind].name, (unsigned long long)mixed, (unsigned long long)raised,
+			       (unsigned long long)lowered);
 		all_kept += kept;
 	}
 	if (!lsmem_mutation && !only && !*name)
