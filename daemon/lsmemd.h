@@ -116,6 +116,7 @@ enum open_mode {
  * @status: for the status file and the metrics
  * @http: the server of the metrics
  * @kernel: the store in memory
+ * @coded: new segments are coded: as the configuration says, unless the kernel has longer ones (store.c)
  * @control: the module's control device; -1: not open
  * @newest: the store in the kernel is frozen, and etcd says that no other host took it (frozen.c)
  * @created: this start has created the store, and the store holds nothing yet: if the start fails,
@@ -149,6 +150,7 @@ struct lsmemd {
 	struct status status;
 	struct http http;
 	struct kernel kernel;
+	bool coded;
 	int control;
 	bool newest;
 	bool created, keeps, moved;

@@ -126,6 +126,7 @@ static const struct setting settings[] = {
 	STORE(min_parity, false),
 	STORE(batch_us, true),
 	STORE(copy_rate, false),
+	STORE(convert_rate, true),
 	STORE(rejoin, true),
 	STORE(scrub, true),
 	STORE(wait, true),

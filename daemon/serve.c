@@ -406,6 +406,8 @@ static void tick_backups(struct serve *s, uint64_t now)
 	if (!s->drained && serve_move_ticks(s))
 		core_tick(s->core);
 	serve_watch_room(s);
+	if (serve_move_ticks(s))
+		serve_convert(s);
 }
 
 static void tick_done(struct loop_op *op, int res)

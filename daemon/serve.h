@@ -5,6 +5,7 @@
  *	serve.c		the loop, the kernel's stream, failed requests, acknowledgements, the end
  *	serve_backups.c	slow, lost and nearly full backups, bad replicas; are enough backups left?
  *	serve_clean.c	passes of cleaning
+ *	serve_convert.c	segments of another kind than new ones
  *	serve_fetch.c	objects of a tiered store that are on backups only
  *	serve_move.c	another host moves the store to itself: the source of a migration
  */
@@ -122,6 +123,9 @@ struct range {
  * @limit: segments that the kernel was told last that there is room for; 0: nothing
  * @watchdog_ns: timeout of the service manager's watchdog; 0: none
  * @watchdog_last: when WATCHDOG=1 was sent last, by clock_now_ns()
+ * @convert_left: bytes that conversion may clean now; negative: it has to wait
+ * @convert_from: lowest id of a segment that is converted next
+ * @converting: there was something to convert
  * @clean: what cleaning waits for
  * @clean_poll: poll of the replication descriptor for POLLPRI
  * @clean_pause: timer of CLEAN_PAUSED
@@ -163,6 +167,9 @@ struct serve {
 	int io_error, error;
 	bool unowned, parked, few;
 	uint32_t low, limit;
+	int64_t convert_left;
+	uint64_t convert_from;
+	bool converting;
 	uint64_t watchdog_ns, watchdog_last;
 	enum clean_state clean;
 	struct loop_op clean_poll;
@@ -204,6 +211,8 @@ void serve_clean(struct serve *s, bool progress);
 bool serve_mend_also(struct serve *s, uint64_t segment);
 bool serve_mend(struct serve *s);
 void serve_mend_stop(struct serve *s, const char *why);
+
+void serve_convert(struct serve *s);
 
 void serve_fetch_init(struct serve *s);
 bool serve_fetch(struct serve *s);

@@ -114,7 +114,7 @@ static void count_backups(struct serve *s)
 	s->d->status.state = few ? "waiting" : "active";
 	if (few)
 		log_err("%s: failure domains with backups that are left: %u, and %s = %u: nothing more is acknowledged until another backup is back. See REPLACING A BACKUP in lsmemd(8)",
-			s->d->kernel.name, nr, config_coded(&s->d->config) ? "K + min_parity" : "min_replicas", least);
+			s->d->kernel.name, nr, s->d->coded ? "K + min_parity" : "min_replicas", least);
 	else
 		log_notice("%s: enough backups are there again: writes that waited are acknowledged",
 			   s->d->kernel.name);
@@ -124,8 +124,7 @@ static void count_backups(struct serve *s)
 /* Log the replicas that core found bad when it read them. */
 static void tell_bad(struct serve *s)
 {
-	bool coded = config_coded(&s->d->config);
-	struct core_bad bad;
+		struct core_bad bad;
 	uint32_t slot;
 
 	while (core_bad_next(s->core, &bad)) {
@@ -136,9 +135,9 @@ static void tell_bad(struct serve *s)
 		slot = bad.backup < CORE_BACKUPS ? s->d->slots[bad.backup] : LSMEM_BACKUPS;
 		if (slot < LSMEM_BACKUPS)
 			log_warn("%s: frame %" PRIu32 ": the %s of segment %" PRIu64 " is bad: %s%s",
-				 s->d->config.backups[slot].path, bad.frame, coded ? "shard" : "replica", bad.segment,
+				 s->d->config.backups[slot].path, bad.frame, bad.coded ? "shard" : "replica", bad.segment,
 				 bad.error ? strerror(-bad.error) : format_strerror(bad.format),
-				 s->d->config.nr_backups == 1 ? "" : coded ?
+				 s->d->config.nr_backups == 1 ? "" : bad.coded ?
 				 "; it is made anew of the others" :
 				 "; another source is taken, and this replica is restored");
 		else if (serve_mend_also(s, bad.segment))
@@ -184,13 +183,13 @@ bool serve_watch_backups(struct serve *s)
 		s->states[index] = state;
 		if (state == CORE_BACKUP_MEMBER)
 			log_notice("%s: has joined the others; missing %s to it", s->d->config.backups[slot].path,
-				   config_coded(&s->d->config) ? "shards are made anew, and written" : "replicas are copied");
+				   s->d->coded ? "shards are made anew, and written" : "replicas are copied");
 		else if (state == CORE_BACKUP_LEAVING)
 			log_warn("%s: lost: nothing more is written to it", s->d->config.backups[slot].path);
 		else if (state == CORE_BACKUP_LOST)
 			log_warn("%s: is not used any more; its %s the others as far as there is room, and it may come back. See REPLACING A BACKUP in lsmemd(8)",
 				 s->d->config.backups[slot].path,
-				 config_coded(&s->d->config) ? "shards are made anew on" : "replicas are copied to");
+				 s->d->coded ? "shards are made anew on" : "replicas are copied to");
 	}
 	return closed;
 }
@@ -237,7 +236,7 @@ void serve_watch_room(struct serve *s)
 	s->low = low;
 	if (changed)
 		core_stats(s->core, &s->d->status.core);
-	if (config_coded(&s->d->config)) {
+	if (s->d->coded) {
 		tell_low(s, changed);
 		return;
 	}

@@ -230,7 +230,9 @@ static enum config_verify verify(const struct lsmemd *d)
 
 static int recover(struct lsmemd *d, struct recover *r)
 {
+	const struct recover_code code = { .k = d->config.store.code.k, .m = d->config.store.code.m };
 	struct recover_options options = {
+		.code = &code,
 		.accept_loss = d->options.accept_loss,
 		.accept_missing = d->options.accept_missing,
 		.instant = d->kernel.instant,
@@ -283,7 +285,7 @@ static int recover(struct lsmemd *d, struct recover *r)
 	}
 	log_err("%s: the recovery failed: %s; it can be tried again", d->where,
 		strerror(-err));
-	return err == -EBADMSG ? STATUS_REFUSED : STATUS_ERROR;
+	return err == -EBADMSG || err == -EINVAL ? STATUS_REFUSED : STATUS_ERROR;
 }
 
 /* Let stale and new backups join the others. Return: a STATUS_*. */
@@ -414,15 +416,29 @@ static int make_fetch(struct lsmemd *d)
 	return STATUS_ERROR;
 }
 
+/* Segments of the kind that the configuration does not have can be lost on as many backups as the others. */
+static void set_kinds(const struct lsmemd *d, const struct recover *r, struct core_params *params)
+{
+	const struct config *c = &d->config;
+	uint32_t m = lsmem_code_m(le32toh(recover_super(r)->code));
+
+	params->k = d->coded ? c->store.code.k : 0;
+	params->m = d->coded ? c->store.code.m : 0;
+	if (config_coded(c)) {
+		params->min_parity = c->store.min_parity;
+		params->replicas = c->store.code.m + 1;
+		params->min_replicas = c->store.min_parity + 1;
+	} else {
+		params->min_parity = m ? m - 1 : 0;
+		params->replicas = c->store.replicas;
+		params->min_replicas = c->store.min_replicas;
+	}
+}
+
 static int make_core(struct lsmemd *d, struct recover *r)
 {
 	struct core_params params = {
 		.domains = config_domains(&d->config),
-		.replicas = config_coded(&d->config) ? 0 : d->config.store.replicas,
-		.min_replicas = config_coded(&d->config) ? 0 : d->config.store.min_replicas,
-		.k = d->config.store.code.k,
-		.m = d->config.store.code.m,
-		.min_parity = d->config.store.min_parity,
 		.copy_bytes = d->config.store.copy_rate * serve_tick_ns() / 1000000000u,
 		.map = recover_digest(r),
 		.log = {
@@ -436,6 +452,9 @@ static int make_core(struct lsmemd *d, struct recover *r)
 	char error[CORE_ERROR_BYTES] = "";
 	const uint64_t *damaged;
 
+	set_kinds(d, r, &params);
+	d->status.k = lsmem_code_k(le32toh(recover_super(r)->code));
+	d->status.m = lsmem_code_m(le32toh(recover_super(r)->code));
 	name_backups(d, r, &params);
 	d->core = core_new(&params, error);
 	if (!d->core) {
@@ -484,7 +503,7 @@ static int activate(struct lsmemd *d, const struct recover_activation *activatio
 	activate.era = activation->era;
 	activate.generation_floor = activation->generation_floor;
 	activate.generation_ceiling = activation->generation_ceiling;
-	if (config_coded(&d->config))
+	if (d->coded)
 		activate.segment_bytes = store_segment_bytes(d);
 	activate.store_time = activation->store_time;
 	activate.next_segment = activation->next_segment;
@@ -728,8 +747,11 @@ int check(struct lsmemd *d)
 		printf(", capacity = %" PRIu64 "M",
 		       (uint64_t)le64toh(recover_super(r)->capacity) >> 20);
 	putchar('\n');
-	printf("segments: %" PRIu64 " (%" PRIu64 " closed, %" PRIu64 " sealed, %" PRIu64 " open)\n",
+	printf("segments: %" PRIu64 " (%" PRIu64 " closed, %" PRIu64 " sealed, %" PRIu64 " open)",
 	       result.segments, result.closed, result.sealed, result.open);
+	if (recover_super(r)->code)
+		printf(", %" PRIu64 " of them coded", result.coded);
+	putchar('\n');
 	printf("objects:  %" PRIu64 ", %" PRIu64 " bytes live\n", result.objects,
 	       result.live_bytes);
 	printf("lost:     %" PRIu64 "\n", result.losses);

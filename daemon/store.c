@@ -9,18 +9,18 @@
 #include "stripe/shard.h"
 
 /**
- * store_segment_bytes - what a segment has on backups
+ * store_segment_bytes - what a new segment has on backups
  * @d: the daemon
  *
- * Return: bytes: a frame; of a coded store a block of header, and the rows.
+ * Return: bytes: a frame; of a coded segment a block of header, and the rows.
  */
 uint32_t store_segment_bytes(const struct lsmemd *d)
 {
 	const struct config *c = &d->config;
 	struct shard_geometry g;
 
-	return config_coded(c) && shard_geometry(&g, c->store.code.k, c->store.code.m, SHARD_FRAME) ?
-	       shard_segment_bytes(&g) : LSMEM_SEGMENT_BYTES;
+	return d->coded && shard_geometry(&g, c->store.code.k, c->store.code.m, SHARD_FRAME) ? shard_segment_bytes(&g) :
+	       LSMEM_SEGMENT_BYTES;
 }
 
 /**
@@ -36,24 +36,40 @@ uint64_t store_room(const struct lsmemd *d, const struct recover *r)
 	return config_coded(&d->config) ? room * d->config.store.code.k : room;
 }
 
-/* Are configuration and backups of the same code, or both of none? Return: STATUS_OK or STATUS_USAGE. */
+/* Can the store have the segments that the configuration wants? Return: STATUS_OK or STATUS_USAGE. */
 static int check_code(const struct lsmemd *d, const struct lsmem_super *super)
 {
-	uint32_t code = le32toh(super->code), k = lsmem_code_k(code), m = lsmem_code_m(code);
+	uint32_t code = le32toh(super->code), k = lsmem_code_k(code), m = lsmem_code_m(code), slot;
 	const struct config *c = &d->config;
 	const char *file = d->options.config_path;
 
+	if (code && c->move.listen_line + c->move.from_line) {
+		log_err("%s: [move]: the store on %s has segments of code = %u+%u, and this version does not move coded stores; leave [move] out",
+			file, d->where, k, m);
+		return STATUS_USAGE;
+	}
+	for (slot = 0; code && slot < c->nr_backups; slot++) {
+		if (!c->backups[slot].ack_memory)
+			continue;
+		log_err("%s:%u: ack = memory: the store on %s has segments of code = %u+%u, whose writes count when they are durable on all shards; leave it out",
+			file, c->backups[slot].ack_line, d->where, k, m);
+		return STATUS_USAGE;
+	}
 	if (k == c->store.code.k && m == c->store.code.m)
 		return STATUS_OK;
-	if (!config_coded(c))
-		log_err("%s: the store on %s is coded: \"code = %u+%u\" is needed in [store], in place of replicas", file,
-			d->where, k, m);
-	else if (!code)
-		log_err("%s:%u: code = %u+%u, but the store on %s has replicas, and a store keeps that: leave code out; to have a coded store, format other backups with this code, and copy what the store holds",
-			file, c->store.code_line, c->store.code.k, c->store.code.m, d->where);
+	if (code && config_coded(c)) {
+		log_err("%s:%u: code = %u+%u, but the store on %s has code = %u+%u: a store gets another code when it has replicas only; leave code out, with convert_rate, until it has",
+			file, c->store.code_line, c->store.code.k, c->store.code.m, d->where, k, m);
+		return STATUS_USAGE;
+	}
+	if (c->store.convert_rate)
+		return STATUS_OK;
+	if (code)
+		log_err("%s: the store on %s is coded: \"code = %u+%u\" is needed in [store], in place of replicas; or convert_rate, to convert it to replicas",
+			file, d->where, k, m);
 	else
-		log_err("%s:%u: code = %u+%u, but the store on %s has code = %u+%u, and a store keeps its code", file,
-			c->store.code_line, c->store.code.k, c->store.code.m, d->where, k, m);
+		log_err("%s:%u: code = %u+%u, but the store on %s has replicas: leave code out; or add convert_rate, to convert it",
+			file, c->store.code_line, c->store.code.k, c->store.code.m, d->where);
 	return STATUS_USAGE;
 }
 
@@ -120,9 +136,13 @@ static uint32_t backup_segments(const struct lsmemd *d, const struct recover *r,
 				uint64_t bytes, uint64_t capacity)
 {
 	uint64_t full = (capacity ? capacity : bytes) / LSMEM_SEGMENT_BYTES;
-	uint64_t room = store_room(d, r);
+	uint64_t room = store_room(d, r), any;
 	uint32_t slot;
 
+	/* While a store is converted, its log has segments of two kinds. Each is in a frame at least. */
+	any = super && d->config.store.convert_rate ? recover_room(r, 1) : 0;
+	if (room < any)
+		room = any;
 	for (slot = 0; super && slot < d->config.nr_backups; slot++)
 		if (!recover_slot_super(r, slot))
 			room = LSMEM_SEGMENTS_MOST * full;
@@ -279,24 +299,31 @@ static int create_store(struct lsmemd *d, const struct recover *r,
 }
 
 /*
- * Are the segments of an active store as long as this daemon writes them? The kernel keeps what the activation said.
+ * Choose the kind of new segments. The kernel keeps the length that the activation said, and a coded segment is shorter: if it
+ * was told the longer one, they get replicas until the store is recovered.
  *
  * Return: STATUS_OK or STATUS_REFUSED.
  */
-static int check_length(const struct lsmemd *d)
+static int choose_kind(struct lsmemd *d)
 {
-	uint32_t bytes = store_segment_bytes(d);
 	uint64_t has;
 
-	if (d->kernel.state != LSMEM_STATE_ACTIVE)
+	d->coded = config_coded(&d->config);
+	if (!d->coded || d->kernel.state != LSMEM_STATE_ACTIVE)
 		return STATUS_OK;
 	if (!kernel_number(d->kernel.name, "segment_bytes", &has))
 		has = LSMEM_SEGMENT_BYTES;	/* an older module */
-	if (has == bytes)
+	if (has <= store_segment_bytes(d))
 		return STATUS_OK;
-	log_err("%s: is active with segments of %" PRIu64 " bytes on backups, and this lsmemd writes %" PRIu32 ": serve it with the lsmemd that made it active, stop that one, and destroy the store (lsmemctl destroy %s); then this one recovers it",
-		d->kernel.name, has, bytes, d->kernel.name);
-	return STATUS_REFUSED;
+	if (!d->config.store.convert_rate) {
+		log_err("%s: is active with segments of %" PRIu64 " bytes on backups, and this lsmemd writes %" PRIu32 ": serve it with the lsmemd that made it active, stop that one, and destroy the store (lsmemctl destroy %s); then this one recovers it",
+			d->kernel.name, has, store_segment_bytes(d), d->kernel.name);
+		return STATUS_REFUSED;
+	}
+	d->coded = false;
+	log_notice("%s: was made active with replicas, and gets them until its next recovery, which begins to convert it to code = %u+%u (to begin now: stop lsmemd, \"lsmemctl destroy %s\", and start it)",
+		   d->kernel.name, d->config.store.code.k, d->config.store.code.m, d->kernel.name);
+	return STATUS_OK;
 }
 
 static int attach_failed(struct lsmemd *d, const char *name, bool full, int err)
@@ -365,7 +392,7 @@ int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_s
 		return attach_failed(d, name, super, err);
 	status = frozen_check(d);
 	if (!status)
-		status = check_length(d);
+		status = choose_kind(d);
 	if (status)
 		return status;
 	if (super && (d->kernel.kind != le32toh(super->kind) ||

@@ -278,6 +278,9 @@ static int check_move(struct config_parser *p, const struct config *c, unsigned 
 	if (config_coded(c))
 		return config_fail(p, line,
 				   "[move]: not with \"code =\": this version does not move coded stores; leave [move] out, or use replicas");
+	if (c->store.convert_rate_line)
+		return config_fail(p, c->store.convert_rate_line,
+				   "convert_rate: not with [move]: this version does not move stores with coded segments; leave [move] out until the store is converted");
 	if (!cluster)
 		return config_fail(p, line, "[move] needs [cluster]: etcd says which host has the store");
 	if (!c->store.instant && !c->store.capacity_line)

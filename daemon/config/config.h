@@ -107,6 +107,7 @@ enum config_verify {
  * @store.min_parity: of a coded store: with fewer shards than @store.code.k and so many the daemon acknowledges nothing
  * @store.batch_us: of a coded store: microseconds that a partial row waits for more
  * @store.copy_rate: bytes a second, to restore lost replicas
+ * @store.convert_rate: bytes a second, to convert segments that have not the kind of new ones; 0: the store has that kind only
  * @store.scrub: seconds in which each replica is read and checked once; 0: none is
  * @store.wait: seconds that a start waits for missing backups, or CONFIG_FOREVER; without
  *	@store.wait_line the caller chooses
@@ -139,10 +140,10 @@ struct config {
 			unsigned int k, m;
 		} code;
 		unsigned int replicas, min_replicas, min_parity, batch_us, rejoin, scrub, wait;
-		uint64_t copy_rate;
+		uint64_t copy_rate, convert_rate;
 		unsigned int name_line, node_line, kind_line, size_line, capacity_line,
 			     handles_line, mode_line, owner_line,
-			     charge_line, restart_line, warm_line, verify_line, replicas_line, min_replicas_line, code_line, min_parity_line, batch_us_line, copy_rate_line, rejoin_line, scrub_line, wait_line;
+			     charge_line, restart_line, warm_line, verify_line, replicas_line, min_replicas_line, code_line, min_parity_line, batch_us_line, copy_rate_line, convert_rate_line, rejoin_line, scrub_line, wait_line;
 	} store;
 	struct config_backup backups[LSMEM_BACKUPS];
 	unsigned int nr_backups;

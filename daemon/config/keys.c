@@ -215,12 +215,14 @@ static int set_batch_us(struct config_parser *p, struct config *c, const char *v
 	return 0;
 }
 
-static int set_copy_rate(struct config_parser *p, struct config *c, const char *value)
+static int set_rate(struct config_parser *p, struct config *c, const char *value)
 {
-	if (!config_size(value, &c->store.copy_rate) || c->store.copy_rate < 1u << 20 ||
-	    c->store.copy_rate > CONFIG_STORE_BYTES_MAX)
-		return config_fail(p, p->line,
-				   "copy_rate = %s: allowed are bytes a second from 1M to 1T", value);
+	uint64_t rate;
+
+	(void)c;
+	if (!config_size(value, &rate) || rate < 1u << 20 || rate > CONFIG_STORE_BYTES_MAX)
+		return config_fail(p, p->line, "%s = %s: allowed are bytes a second from 1M to 1T", p->key->key, value);
+	*(uint64_t *)p->to = rate;
 	return 0;
 }
 
@@ -540,7 +542,8 @@ static const struct config_key config_keys[] = {
 	KEY(store, code, set_code),
 	KEY(store, min_parity, set_min_parity),
 	KEY(store, batch_us, set_batch_us),
-	KEY(store, copy_rate, set_copy_rate),
+	KEY(store, copy_rate, set_rate, TO(store.copy_rate)),
+	KEY(store, convert_rate, set_rate, TO(store.convert_rate)),
 	KEY(store, rejoin, set_seconds, TO(store.rejoin), .max = CONFIG_REJOIN_MAX),
 	KEY(store, scrub, set_scrub),
 	KEY(store, wait, set_wait),

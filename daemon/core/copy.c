@@ -45,6 +45,7 @@ void core_copy_tell(struct core *core, const struct core_segment *seg, uint32_t 
 		return;
 	core->bads[core->bads_next++ % CORE_BADS] = (struct core_bad) {
 		.segment = seg->item.segment,
+		.coded = seg->coded,
 		.backup = backup,
 		.frame = backup == CORE_BACKUPS ? 0 : seg->frame[backup],
 		.error = error,

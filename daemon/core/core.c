@@ -216,6 +216,27 @@ bool core_lists(struct core *core, uint64_t segment)
 	return core_segment_find(core, segment);
 }
 
+uint32_t core_unlike(const struct core *core, uint64_t from, uint64_t *segments, uint32_t *lengths, uint32_t most)
+{
+	uint32_t nr = 0, i, at;
+
+	for (i = 0; i < core->nr_segments; i++) {
+		const struct core_segment *seg = &core->segments[i];
+
+		if ((seg->life != CORE_CLOSED && seg->life != CORE_SEALED) || seg->coded == core->coding ||
+		    seg->item.segment < from || (nr == most && seg->item.segment > segments[nr - 1]))
+			continue;
+		nr += nr < most;
+		for (at = nr - 1; at && segments[at - 1] > seg->item.segment; at--) {
+			segments[at] = segments[at - 1];
+			lengths[at] = lengths[at - 1];
+		}
+		segments[at] = seg->item.segment;
+		lengths[at] = seg->item.length;
+	}
+	return nr;
+}
+
 bool core_listed(struct core *core, uint64_t segment, struct core_listed *listed)
 {
 	const struct core_segment *seg = core_segment_find(core, segment);
@@ -596,6 +617,10 @@ void core_stats(const struct core *core, struct core_stats *stats)
 		uint32_t wanted = seg->coded ? core_shards(core) : replicas;
 
 		stats->segments += seg->life != CORE_FREE;
+		stats->coded += seg->life && seg->coded;
+		stats->unlike += seg->life && seg->coded != core->coding;
+		core_each_backup(b, seg->life && !seg->coded ? seg->on & ~core->lost : 0)
+			stats->backup[b].replicas++;
 		if (!seg->life || (uint32_t)__builtin_popcount(on & ~core->lost & ~seg->bad) >= wanted)
 			continue;
 		if (seg->life < CORE_CLOSED)

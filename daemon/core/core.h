@@ -165,6 +165,7 @@ enum core_backup_state {
  * @frames: gauge: backup frames
  * @frames_free: gauge: of @frames, free; of a coded store also those of stripes without a segment
  * @frames_low: gauge: 1: too few are free; see core_low()
+ * @replicas: gauge: replicas on it
  * @data_shards: gauge: of a coded store: shards on it that have log data
  * @parity_shards: gauge: of a coded store: shards on it that have parity
  * @in_flight: gauge: requests in flight
@@ -177,7 +178,7 @@ struct core_backup_stats {
 	uint64_t lag_bytes, lag_segments;
 	enum core_backup_state state;
 	uint64_t frames, frames_free, frames_low;
-	uint64_t data_shards, parity_shards;
+	uint64_t replicas, data_shards, parity_shards;
 	uint64_t in_flight;
 };
 
@@ -210,6 +211,8 @@ struct core_backup_stats {
  * @frames: gauge: backup frames of all members
  * @frames_free: gauge: of @frames, free
  * @segments: gauge: segments that have backup frames
+ * @coded: gauge: of @segments, coded ones; the others have replicas
+ * @unlike: gauge: of @segments, those of another kind than new ones
  * @in_flight: gauge: requests in flight on members
  * @lag_segments: gauge: segments with committed bytes that are not durable yet
  * @lag_bytes: gauge: these bytes
@@ -244,7 +247,7 @@ struct core_stats {
 	uint64_t data_blocks, parity_blocks;
 	uint32_t frames;
 	uint32_t frames_free;
-	uint32_t segments;
+	uint32_t segments, coded, unlike;
 	uint32_t in_flight;
 	uint32_t lag_segments;
 	uint64_t lag_bytes;
@@ -302,6 +305,18 @@ uint32_t core_limit(const struct core *core);
  * Return: false: it never had any, or a durable digest without it has been written.
  */
 bool core_lists(struct core *core, uint64_t segment);
+
+/**
+ * core_unlike - find segments of another kind than new ones: with replicas, if these are coded, or coded ones
+ * @core: core
+ * @from: lowest id
+ * @segments: out: ids of closed and sealed ones, the lowest from @from on
+ * @lengths: out: bytes of their log data
+ * @most: how many, at least 1
+ *
+ * Return: how many there are in @segments.
+ */
+uint32_t core_unlike(const struct core *core, uint64_t from, uint64_t *segments, uint32_t *lengths, uint32_t most);
 
 /**
  * struct core_listed - a segment of which nothing changes any more, and its replicas
@@ -528,6 +543,7 @@ uint32_t core_incarnation(const struct core *core, uint32_t backup);
 /**
  * struct core_bad - a replica that was found bad, or a segment without a sound one
  * @segment: its id
+ * @coded: it has shards
  * @backup: index; CORE_BACKUPS: no replica of the segment is sound, and it is not copied
  * @frame: of the backup
  * @error: of the read, a negative errno; 0: @format says what is wrong
@@ -535,6 +551,7 @@ uint32_t core_incarnation(const struct core *core, uint32_t backup);
  */
 struct core_bad {
 	uint64_t segment;
+	bool coded;
 	uint32_t backup, frame;
 	int error;
 	enum format_error format;

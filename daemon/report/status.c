@@ -222,6 +222,9 @@ static void put_counters(struct status *status)
 		{ "backup_frames", core->frames },
 		{ "backup_frames_free", core->frames_free },
 		{ "segments", core->segments },
+		{ "segments_coded", core->coded },
+		{ "segments_unlike", core->unlike },
+		{ "converted_bytes", status->converted },
 		{ "in_flight", core->in_flight },
 		{ "lag_segments", core->lag_segments },
 		{ "lag_bytes", core->lag_bytes },
@@ -310,12 +313,12 @@ static void put_backup(struct status *status, uint32_t nr)
 	    stats->frames_low ? "true" : "false", stats->lag_bytes, stats->lag_segments,
 	    stats->in_flight, written, stats->flushes);
 	if (status->k)
-		put(status, ", \"data_shards\": %" PRIu64 ", \"parity_shards\": %" PRIu64, stats->data_shards,
-		    stats->parity_shards);
+		put(status, ", \"replicas\": %" PRIu64 ", \"data_shards\": %" PRIu64 ", \"parity_shards\": %" PRIu64,
+		    stats->replicas, stats->data_shards, stats->parity_shards);
 	put(status, "}");
 }
 
-/* The code of a coded store, as in the configuration. */
+/* The code of a coded store, as on its backups. */
 static void put_code(struct status *status)
 {
 	if (status->k)

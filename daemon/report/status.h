@@ -85,7 +85,7 @@ struct status_move {
  * @where: the backups, as text for messages
  * @backups: in the order of the configuration
  * @nr_backups: number of backups
- * @k: of a coded store: data shards of each segment; 0: not coded
+ * @k: of a coded store: data shards of each coded segment; 0: not coded
  * @m: parity shards
  * @cluster: figures of the ownership
  * @move: its moves
@@ -109,6 +109,7 @@ struct status_move {
  * @passes: passes of cleaning that began
  * @passes_segments: segments chosen for @passes
  * @passes_fruitless: times that a pass was wanted and no segment was worth it
+ * @converted: bytes of segments that passes began to clean only because new ones are of another kind
  * @tiered: the store is tiered, and @fetch is valid
  * @fetch: counters of fetching
  * @ack: ns from taking a range to its acknowledgement
@@ -143,7 +144,7 @@ struct status {
 	bool serving;
 	struct core_stats core;
 	uint64_t events, ranges, groups;
-	uint64_t passes, passes_segments, passes_fruitless;
+	uint64_t passes, passes_segments, passes_fruitless, converted;
 	bool tiered;
 	struct fetch_stats fetch;
 	struct histogram ack;

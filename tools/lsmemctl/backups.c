@@ -32,17 +32,21 @@ static const char *const owner_fields[] = {
 	"cluster_host", "cluster_term", "cluster_left_seconds", "cluster_members_stale",
 };
 
-/* Of a coded store: its code, and "3 data, 2 parity", "" of other stores. */
+/* Of a coded store: its code, and "3 data, 2 parity", with ", 4 replicas" if there are any; "" of other stores. */
 static void add_shards(struct json_object *row, struct json_object *status)
 {
 	struct json_object *code = ctl_find(status, "code");
-	char text[64] = "";
+	int64_t replicas = json_object_get_int64(ctl_find(row, "replicas"));
+	char text[96] = "";
+	int n;
 
 	if (code) {
 		json_object_object_add(row, "code", json_object_get(code));
-		snprintf(text, sizeof(text), "%" PRId64 " data, %" PRId64 " parity",
-			 json_object_get_int64(ctl_find(row, "data_shards")),
-			 json_object_get_int64(ctl_find(row, "parity_shards")));
+		n = snprintf(text, sizeof(text), "%" PRId64 " data, %" PRId64 " parity",
+			     json_object_get_int64(ctl_find(row, "data_shards")),
+			     json_object_get_int64(ctl_find(row, "parity_shards")));
+		if (replicas)
+			snprintf(text + n, sizeof(text) - (size_t)n, ", %" PRId64 " replicas", replicas);
 	}
 	json_object_object_add(row, "shards", json_object_new_string(text));
 }
