@@ -1188,8 +1188,8 @@ struct lsmem_cleaning {
  * @size: bytes of this structure, as the caller knows it
  * @flags: 0, or LSMEM_CLEAN_LAST with @nr 0: begin no pass while this descriptor is open, also none
  *	chosen by the kernel, because the daemon is about to end and survivors would not reach the
- *	backup; or LSMEM_CLEAN_DAMAGED: the segments are damaged on the backups, so they are cleaned
- *	even if nothing is gained
+ *	backup; or LSMEM_CLEAN_DAMAGED: the segments are to leave the backups, since they are damaged
+ *	there or of another kind than new ones, so they are cleaned even if nothing is gained
  * @segments: user pointer to __u64 ids, the first to clean first
  * @nr: in: ids at @segments, 1..64; out: how many become victims.  Ids that cannot be cleaned are
  *	skipped, and so is the rest when the survivors have no more room

@@ -387,7 +387,7 @@ static inline __u32 lsmem_segment_salt(const __u8 *uuid, __u64 segment, __u32 ge
 #define LSMEM_INCOMPAT_BACKUPS	1u	/* the backup is one of several */
 #define LSMEM_INCOMPAT_TIER	2u	/* the store is tiered: its memory does not hold all of it */
 #define LSMEM_INCOMPAT_MANY	4u	/* the store has more than LSMEM_BACKUPS_FEW backups */
-#define LSMEM_INCOMPAT_CODE	8u	/* the store is coded: its digests list stripes */
+#define LSMEM_INCOMPAT_CODE	8u	/* the store has a code: its digests may list stripes */
 
 /* Feature masks.  With unknown ro_compat bits the backup can only be read, with unknown incompat
  * bits it is refused; unknown compat bits are ignored.

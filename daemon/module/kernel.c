@@ -644,16 +644,16 @@ void kernel_clean_last(struct kernel *kernel)
  * @kernel: the store
  * @segments: their ids, in the order wanted
  * @nr: number of @segments; out: how many of them are being cleaned
- * @damaged: they are damaged on the backups: clean them even if nothing is gained
+ * @anyway: they are to leave the backups: clean them even if nothing is gained
  *
  * Return: 0; -EBUSY or -ENOENT: no pass begins, which is no failure (see struct lsmem_clean); or
  * another negative errno of LSMEM_REPL_CLEAN.
  */
-int kernel_clean(struct kernel *kernel, const uint64_t *segments, uint32_t *nr, bool damaged)
+int kernel_clean(struct kernel *kernel, const uint64_t *segments, uint32_t *nr, bool anyway)
 {
 	struct lsmem_clean clean = {
 		.size = sizeof(clean),
-		.flags = damaged ? LSMEM_CLEAN_DAMAGED : 0,
+		.flags = anyway ? LSMEM_CLEAN_DAMAGED : 0,
 		.segments = (uintptr_t)segments,
 		.nr = *nr,
 	};

@@ -111,7 +111,7 @@ int kernel_activate(struct kernel *kernel, const struct lsmem_activate *activate
 void kernel_cleaning(const struct kernel *kernel, struct lsmem_cleaning *now);
 void kernel_clean_last(struct kernel *kernel);
 void kernel_limit(struct kernel *kernel, uint32_t segments);
-int kernel_clean(struct kernel *kernel, const uint64_t *segments, uint32_t *nr, bool damaged);
+int kernel_clean(struct kernel *kernel, const uint64_t *segments, uint32_t *nr, bool anyway);
 int kernel_fetch(struct kernel *kernel, struct lsmem_fetch_one *requests, uint32_t room);
 int kernel_fill(struct kernel *kernel, struct lsmem_fill_one *fills, uint32_t nr);
 int kernel_near(struct kernel *kernel, int fd);

@@ -65,7 +65,7 @@ bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [stor
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
 bad 'key without section' 'kind = block\n' '1: kind: before any section, begin with [store] or [backup]'
-bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, capacity, handles, mode, owner, charge, restart, warm, verify, replicas, min_replicas, code, min_parity, batch_us, copy_rate, rejoin, scrub and wait'
+bad 'unknown key' '[store]\nsice = 1G\n' '2: unknown key "sice" in [store], allowed are name, node, kind, size, capacity, handles, mode, owner, charge, restart, warm, verify, replicas, min_replicas, code, min_parity, batch_us, copy_rate, convert_rate, rejoin, scrub and wait'
 bad 'key of the other section' '[backup]\nkind = block\n' '2: unknown key "kind" in [backup], allowed are path, size, lock_wait, key, timeout, domain and ack'
 bad 'key twice' "${path}path = /dev/zero\n" '3: path a second time, first on line 2'
 bad 'no value' '[store]\nkind =\n' '2: kind: no value'
@@ -282,10 +282,15 @@ bad 'batch_us alone' "[store]\nbatch_us = 400\n$a$b$c" '2: batch_us: only with "
 bad 'replicas and a code' "[store]\nreplicas = 2\ncode = 2+1\n$a$b$c" '2: replicas: not with code = 2+1, whose segments have shards in place of replicas; leave one of them out, "min_parity =" says how many shards must be there'
 bad 'min_replicas and a code' "[store]\ncode = 2+1\nmin_replicas = 2\n$a$b$c" '3: min_replicas: not with code = 2+1, whose segments have shards in place of replicas; leave one of them out, "min_parity =" says how many shards must be there'
 bad 'coded and moved' "[store]\ncode = 2+1\n$a$b$c[cluster]\netcd = http://10.0.0.1:2379\n[move]\nlisten = rdma://10.0.0.5\nsecret = /move\n" '11: [move]: not with "code =": this version does not move coded stores; leave [move] out, or use replicas'
+bad 'converted and moved' "[store]\nrestart = instant\nconvert_rate = 1M\n$a$b$c[cluster]\netcd = http://10.0.0.1:2379\n[move]\nlisten = rdma://10.0.0.5\nsecret = /move\n" '3: convert_rate: not with [move]: this version does not move stores with coded segments; leave [move] out until the store is converted'
+good 'converted to a code' "[store]\ncode = 2+1\nconvert_rate = 1M\n$a$b$c"
+good 'converted to replicas' "[store]\nreplicas = 2\nconvert_rate = 1T\n$a$b$c"
 bad 'coded, and acknowledged from memory' "[store]\ncode = 2+1\n$a$b[backup c]\npath = rdma://h/c\nkey = /k\nack = memory\n" '10: ack = memory: not with "code =", whose writes count when they are durable on all shards; leave it out, or use replicas'
 bad 'more needed than wanted' "[store]\nmin_replicas = 3\nreplicas = 2\n$a$b$c" '2: min_replicas = 3: allowed is at most replicas, 2'
 for rate in 0 1K 2T fast; do
-	bad "copy_rate $rate" "[store]\ncopy_rate = $rate\n" "2: copy_rate = $rate: allowed are bytes a second from 1M to 1T"
+	for key in copy_rate convert_rate; do
+		bad "$key $rate" "[store]\n$key = $rate\n" "2: $key = $rate: allowed are bytes a second from 1M to 1T"
+	done
 done
 for seconds in -1 3601 soon; do
 	bad "wait $seconds" "[store]\nwait = ${seconds}0000\n" "2: wait = ${seconds}0000: allowed are seconds from 0 to 86400, and forever"

@@ -152,5 +152,5 @@ ok 'replicas: formatted and active' start replicas --format --force
 stop
 run "$ctl" destroy "$store"
 coded 'code = 3+2\n' a b c d f
-refuses 'a code for replicas' 2 'has replicas, and a store keeps that: leave code out'
+refuses 'a code for replicas' 2 'has replicas: leave code out; or add convert_rate'
 coded_end
