@@ -49,6 +49,14 @@ sound()
 	[ "$status" -eq 0 ] || sed 's/^/# /' "$scratch/err"
 }
 
+# goes_on NAME: more becomes durable, with what is left. A daemon that has just begun counts from 0.
+goes_on()
+{
+	until_is "$daemon_pid" daemon pid
+	before=$(daemon log_bytes)
+	ok "$1: writers go on" until_is 0 eval 'rises; echo $?'
+}
+
 # spoil_one NAME: all writes to a backup fail from now on
 spoil_one() { spoil "$1" "${drive_of[$1]}" "${number_of[$1]}"; }
 

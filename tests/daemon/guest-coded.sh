@@ -9,14 +9,6 @@
 . "$(dirname "$0")/guest-lib.sh"
 . "$here/coded-lib.sh"
 
-# goes_on NAME: more becomes durable, with what is left. A daemon that has just begun counts from 0.
-goes_on()
-{
-	until_is "$daemon_pid" daemon pid
-	before=$(daemon log_bytes)
-	ok "$1: writers go on" until_is 0 eval 'rises; echo $?'
-}
-
 # life NAME LOST.. / MISSING.. / ALL..: see the top of this file
 life()
 {

@@ -8,14 +8,6 @@
 . "$(dirname "$0")/guest-lib.sh"
 . "$here/coded-lib.sh"
 
-# goes_on NAME: more becomes durable
-goes_on()
-{
-	until_is "$daemon_pid" daemon pid
-	before=$(daemon log_bytes)
-	ok "$1: writers go on" until_is 0 eval 'rises; echo $?'
-}
-
 # kinds: show how many segments have which kind
 kinds() { echo "# $(daemon segments_coded) of $(daemon segments) segments are coded, $(daemon segments_unlike) are to be converted"; }
 
