@@ -88,8 +88,8 @@ struct mode {
 	bool processes;
 };
 
-extern const struct mode memory_modes[], object_modes[], block_modes[], churn_modes[], page_modes[],
-	range_modes[], request_modes[], scan_modes[], server_modes[], table_modes[];
+extern const struct mode memory_modes[], object_modes[], arrival_modes[], block_modes[], churn_modes[],
+	page_modes[], range_modes[], request_modes[], scan_modes[], server_modes[], table_modes[];
 
 /* The modes of a program, up to NULL; defined beside bench.c, which has only main() and the rounds. */
 extern const struct mode *const bench_modes[];

@@ -141,9 +141,22 @@ def _stripes(data: Data) -> list[str]:
             f"plot {', '.join(columns)}"]
 
 
+def _waits(data: Data) -> list[str]:
+    blocks, curves = [], []
+    for number, epsilon in enumerate(sorted({record["epsilon"] for record in data})):
+        rows = [[record["rate"], statistics.median(turn["mean"] for turn in record["turns"]), statistics.median(record["formula"])]
+                for record in data if record["epsilon"] == epsilon]
+        blocks += _block(f"wait{number}", rows)
+        curves += [f"$wait{number} with points pt 7 lc {number + 1} title 'batch_us {epsilon}'",
+                   f"$wait{number} using 1:3 with lines lc {number + 1} title 'the formula'"]
+    return [*blocks, "set title 'Time of a durable write, mean, us'; set logscale xy; set grid; "
+            "set xlabel 'writes a second'; set key outside", f"plot {', '.join(curves)}"]
+
+
 PLOTS: dict[str, Callable[[Data], list[str]]] = {
     "sweep": _sweep, "memory": _memory, "latency": _latency, "overhead": _overhead,
     "change": _change, "drbd": _drbd, "cost": _cost, "stripes": _stripes, "stripes-nine": _stripes,
+    "stripes-wait": _waits,
 }
 TALL = ("sweep", "drbd")
 

@@ -23,6 +23,13 @@ WARM_SECONDS = 40.0
 CODES = {"stripes": (3, 2, 0.40, 0.08, 0.35), "stripes-nine": (5, 4, 0.51, 0.36, 0.55)}
 DISTRIBUTIONS = {"uniform": ("-r",), "zipf .80": ("-Z", "0.8"), "zipf .99": ("-Z", "0.99")}
 RATE_TARGET = 2.4
+# Group stripes-wait: the code, batch_us, durable writes a second, objects and their size
+WAIT_CODE = (3, 2)
+EPSILONS = (0, 2000, 10000)
+RATES = (200, 1000, 4000, 10000)
+WAIT_OBJECTS = 20000
+WAIT_SIZE = 100
+WAIT_TURN = 10		# a turn is so many times as long
 MIB = 1 << 20
 
 
@@ -250,4 +257,68 @@ def nine(rounds: Rounds) -> None:
     _code(rounds, CODES["stripes-nine"], DISTRIBUTIONS)
 
 
-GROUPS = {"stripes": stripes, "stripes-nine": nine}
+def _formula(k: int, rate: float, epsilon: float, entry: float) -> float:
+    """Until a write is in a batch, in us, if backups take no time: see Documentation/stripes.rst, Latency."""
+    fill = k * 4096 / entry / rate * 1e6
+    if fill <= epsilon:
+        return fill / 2
+    others = rate * epsilon / 1e6
+    return epsilon * (1 + others / 2) / (1 + others)
+
+
+class Arrivals:
+    """A coded store on which durable writes arrive. @epsilon: us."""
+
+    def __init__(self, name: str, epsilon: int, parts: Sequence[str]) -> None:
+        self.epsilon = epsilon
+        self.durable = Durable("object", name, parts, MEMORY_MIB,
+                               settings=f"code = {WAIT_CODE[0]}+{WAIT_CODE[1]}\nbatch_us = {epsilon}\n")
+        self.durable.start("--format", "--force")
+        self.store = Store(name)
+        self.bench = Contestant("arrivals", "-p", self.durable.device, "-s", str(WAIT_SIZE), "-n", str(WAIT_OBJECTS))
+        self.turns: dict[int, list[dict[str, float]]] = {rate: [] for rate in RATES}
+
+    def turn(self, rate: int, seconds: float) -> Callable[[], float]:
+        """A turn with so many writes a second: returns the mean of their times, in us."""
+        def run() -> float:
+            before = self.store.counters()["stats/appended_bytes"]
+            done = self.bench.order("arrive", rate, seconds)
+            done["entry"] = (self.store.counters()["stats/appended_bytes"] - before) / done["writes"]
+            self.turns[rate].append(done)
+            return float(done["mean"])
+        return run
+
+    def close(self) -> None:
+        """Ends it."""
+        self.bench.close()
+        self.durable.close()
+
+
+def waits(rounds: Rounds) -> None:
+    """How long durable writes wait, with batch_us and without, beside the formula."""
+    k, m = WAIT_CODE
+    parts = Parts()
+    stores = [Arrivals(f"lsmem{i or ''}", epsilon, parts.cut(k + m, _mib(k))) for i, epsilon in enumerate(EPSILONS)]
+    seconds = rounds.seconds * (1 if rounds.quick else WAIT_TURN)
+    rounds.run({f"{store.epsilon} {rate}": store.turn(rate, seconds) for store in stores for rate in RATES}, mixed=True)
+    for store in stores:
+        store.close()
+        for turns in store.turns.values():
+            del turns[0]	# of the round that warms up
+    parts.close()
+    trips = [turn["p50"] for turn in stores[0].turns[RATES[0]]]
+    how = (f"a store of code {k}+{m}, objects of {WAIT_SIZE} bytes; durable writes arrive at random times (Poisson), each with a "
+           "group commit of its own; the trip is the median at the lowest rate with batch_us = 0")
+    for store in stores:
+        for rate, turns in store.turns.items():
+            case = f"batch_us {store.epsilon}, {rate}/s"
+            formula = [trip + _formula(k, rate, store.epsilon, turn["entry"]) for trip, turn in zip(trips, turns)]
+            tell(kind="data", group="stripes-wait", code=f"{k}+{m}", epsilon=store.epsilon, rate=rate, turns=turns,
+                 formula=formula)
+            result("stripes-wait", f"{case}: mean", [turn["mean"] for turn in turns], formula, "the trip + f(T, k)", "us", how,
+                   most=True)
+            result("stripes-wait", f"{case}: p99", [turn["p99"] for turn in turns],
+                   [store.epsilon + 2 * trip for trip in trips], "batch_us + two trips", "us", how, 1.0, most=True)
+
+
+GROUPS = {"stripes": stripes, "stripes-nine": nine, "stripes-wait": waits}
