@@ -156,8 +156,8 @@ enum core_backup_state {
  * @bytes: bytes written, by enum core_part
  * @writes: writes done, by enum core_part
  * @flushes: flushes done
- * @group_bytes: bytes of log data that one flush or one durable write made durable; flushes without
- *	log data do not count
+ * @group_bytes: bytes of log data, or of rows of coded segments, that one flush or one durable write made durable; flushes
+ *	without any do not count
  * @group_segments: segments that these bytes belong to
  * @lag_bytes: gauge: bytes that are committed, and not durable on this backup
  * @lag_segments: gauge: segments with such bytes

@@ -189,13 +189,14 @@ struct core_rows {
 	struct row_writer *writer;
 	/**
 	 * @batches.number: of the batch
-	 * @batches.to: by backup: writes in flight, whether all of them are durable writes, and enum core_progress
+	 * @batches.to: by backup: writes in flight, whether all of them are durable writes, enum core_progress, and blocks of all
 	 */
 	struct core_row_batch {
 		uint64_t number;
 		struct {
 			uint8_t left, state;
 			bool durable;
+			uint32_t blocks;
 		} to[CORE_BACKUPS];
 	} batches[ROW_BATCHES];
 	bool asked;
@@ -645,7 +646,7 @@ void core_rows_run(struct core *core, struct core_open *open);
 bool core_rows_waiting(const struct core_open *open);
 uint64_t core_rows_due(const struct core *core, const struct core_open *open);
 void core_rows_done(struct core *core, struct core_op *op);
-void core_rows_flush(struct core_rows *rows, uint32_t backup);
+uint64_t core_rows_flush(struct core_rows *rows, uint32_t backup);
 void core_rows_flushed(struct core_rows *rows, uint32_t backup);
 void core_rows_sides(struct core *core, struct core_op *op, int error);
 void core_rows_lost(struct core_rows *rows, uint32_t backup);

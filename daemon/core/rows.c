@@ -364,6 +364,7 @@ static bool rows_batch(struct core *core, struct core_open *open)
 			core_op_add(op, write->from[n], LSMEM_BLOCK);
 		rows->in_flight++;
 		batch->to[b].left++;
+		batch->to[b].blocks += write->blocks;
 		batch->to[b].state = CORE_WRITING;
 		batch->to[b].durable = alone >> b & 1u;
 		core_op_start(core, op, core_where(core, seg, b) + (uint64_t)write->block * LSMEM_BLOCK);
@@ -437,7 +438,7 @@ void core_rows_done(struct core *core, struct core_op *op)
 	if (--batch->to[b].left)
 		return;
 	if (batch->to[b].durable) {
-		core_count_group(core, b, op->io.length, 1);
+		core_count_group(core, b, (uint64_t)batch->to[b].blocks * LSMEM_BLOCK, 1);
 		rows_durable(rows, batch, b);
 		return;
 	}
@@ -451,14 +452,21 @@ void core_rows_done(struct core *core, struct core_op *op)
  * core_rows_flush - note which batches a flush covers
  * @rows: of a segment
  * @backup: backup to which the flush is being issued
+ *
+ * Return: bytes of these batches on the backup.
  */
-void core_rows_flush(struct core_rows *rows, uint32_t backup)
+uint64_t core_rows_flush(struct core_rows *rows, uint32_t backup)
 {
+	uint64_t blocks = 0;
 	uint32_t i;
 
-	for (i = 0; i < ROW_BATCHES; i++)
-		if (rows->batches[i].to[backup].state == CORE_WRITTEN)
-			rows->batches[i].to[backup].state = CORE_FLUSHING;
+	for (i = 0; i < ROW_BATCHES; i++) {
+		if (rows->batches[i].to[backup].state != CORE_WRITTEN)
+			continue;
+		rows->batches[i].to[backup].state = CORE_FLUSHING;
+		blocks += rows->batches[i].to[backup].blocks;
+	}
+	return blocks * LSMEM_BLOCK;
 }
 
 /**

@@ -670,7 +670,7 @@ void core_segments_run(struct core *core)
 void core_segments_flush(struct core *core, uint32_t backup)
 {
 	uint32_t segments = 0, i;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, more;
 
 	for (i = 0; i < core->nr_opens; i++) {
 		const struct core_open *open = core->list[i];
@@ -680,12 +680,10 @@ void core_segments_flush(struct core *core, uint32_t backup)
 			continue;
 		if (replica->header == CORE_WRITTEN)
 			replica->header = CORE_FLUSHING;
-		if (open->rows)
-			core_rows_flush(open->rows, backup);
-		if (replica->written > replica->flushing) {
-			bytes += replica->written - replica->flushing;
-			segments++;
-		}
+		more = open->rows ? core_rows_flush(open->rows, backup) :
+		       replica->written > replica->flushing ? replica->written - replica->flushing : 0;
+		bytes += more;
+		segments += more != 0;
 		replica->flushing = replica->written;
 	}
 	if (segments)

@@ -439,6 +439,29 @@ static bool stream(const struct sim_options *options, uint32_t batch_us, uint64_
 	return true;
 }
 
+/* Groups count all blocks of rows, each once, whether a durable write or a flush makes it durable. */
+static bool test_groups(const struct sim_options *options)
+{
+	struct sim *sim = waiting(options, 0);
+	struct core_stats stats;
+	uint64_t grouped = 0, blocks[2] = { 0, 0 };
+	uint32_t i, b;
+
+	for (i = 0; i < 2; i++) {
+		/* One small write has each backup for itself; many rows at once have not. */
+		CHECK(i ? say(sim, 1, 300000) : begin_row(sim));
+		sim_settle(sim);
+		core_stats(sim->core, &stats);
+		for (b = 0, grouped = 0; b < sim->options.backups; b++)
+			grouped += stats.backup[b].group_bytes.sum;
+		blocks[i] = stats.data_blocks + stats.parity_blocks;
+		CHECK(grouped == blocks[i] * LSMEM_BLOCK);
+	}
+	CHECK(!sim->error[0] && blocks[0] && blocks[1] > blocks[0]);
+	sim_free(sim);
+	return true;
+}
+
 static bool test_stream(const struct sim_options *options)
 {
 	uint64_t blocks[2], batches[2];
@@ -735,6 +758,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
 		tap_ok(test_wait(&codes[i]), "%u+%u: partial rows wait for batch_us, full ones do not", codes[i].k,
 		       codes[i].m);
+		tap_ok(test_groups(&codes[i]), "%u+%u: groups count all blocks", codes[i].k, codes[i].m);
 		tap_ok(test_stream(&codes[i]), "%u+%u: a stream of small writes costs fewer blocks", codes[i].k,
 		       codes[i].m);
 	}
