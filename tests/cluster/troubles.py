@@ -24,6 +24,9 @@ FENCED_SECONDS = 20.0
 RECOVERY_SECONDS = 8.0
 # The time of a move, until its target serves.
 MOVE_SECONDS = 4.0
+# A host is cut off for so long, and a target is started so often before it has to serve.
+CUT_OFF_SECONDS = (0.5, 3.0, 20.0)
+MOVE_STARTS = 6
 # Clients of a source are not stopped for longer: see ../../Documentation/migration.rst.
 STOPPED_SECONDS = 120.0
 # MiB of drives that are too small, or hold only some segments.
@@ -378,6 +381,28 @@ class Rounds:
         return (f"{heir.name} lost its power {seconds:.1f} s after it had begun to move the store, which "
                 f"{'it had taken' if taken else f'{old.host.name} kept'}")
 
+    def move_link(self) -> str:
+        """The source or the target of a move is cut off for a moment, or for longer than a lease."""
+        assert self.spare is not None
+        cut = self.rng.choice((self.store.now.host, self.spare))
+        away = self.rng.choice(CUT_OFF_SECONDS) * self.rng.uniform(0.5, 1.5)
+        self.store.hurry(STOPPED_SECONDS)
+        daemon = self.begin_move()
+        seconds = self.wait_in_move()
+        self.cluster.network.cut(cut.name)
+        time.sleep(away)
+        self.cluster.network.mend(cut.name)
+        # What ends a move, or the target, meanwhile is right; the next start that finds all hosts has the store.
+        starts = 1
+        while not self.serves_or_ends(daemon):
+            require(starts < MOVE_STARTS, f"the target's daemon ends with {daemon.exit_code()}, after {starts} starts")
+            daemon = self.begin_move()
+            starts += 1
+        moved = "moved from host" in daemon.log()
+        self.spare_serves(daemon)
+        return (f"{cut.name} was cut off for {away:.1f} s, {seconds:.1f} s after {self.store.now.host.name} had begun to move the "
+                f"store, which was {'moved' if moved else 'recovered'} by its start number {starts}")
+
     def begin_move(self) -> Running:
         """Starts the daemon of the spare host, which moves the store to itself."""
         assert self.spare is not None
@@ -391,12 +416,16 @@ class Rounds:
 
     def serves_at_last(self, daemon: Running) -> Running:
         """The daemon of the spare host serves, or has found the owner alive before that lost its power: then the next one."""
-        process.wait_until(f"{daemon.name} to serve, or to end",
-                           lambda: SERVES in daemon.log() or daemon.exit_code() is not None, STORE_SECONDS)
-        if daemon.exit_code() is None:
+        if self.serves_or_ends(daemon):
             return daemon
         require(daemon.exit_code() == BUSY, f"the target's daemon ends with {daemon.exit_code()}")
         return self.begin_move()
+
+    def serves_or_ends(self, daemon: Running) -> bool:
+        """Waits until the daemon of the spare host serves; returns False if it has ended."""
+        process.wait_until(f"{daemon.name} to serve, or to end",
+                           lambda: SERVES in daemon.log() or daemon.exit_code() is not None, STORE_SECONDS)
+        return daemon.exit_code() is None
 
     def spare_serves(self, daemon: Running) -> None:
         """Checks that the spare host serves the store, with all of it, and the other one nothing."""
@@ -459,7 +488,7 @@ class Rounds:
 
 
 # Of stores that hosts move to themselves.
-MOVES = (Rounds.moved, Rounds.source_power, Rounds.target_power)
+MOVES = (Rounds.moved, Rounds.source_power, Rounds.target_power, Rounds.move_link)
 TROUBLES: dict[str, Callable[[Rounds], str]] = {trouble.__name__: trouble for trouble in (
     Rounds.primary_power, Rounds.recovery_power, Rounds.daemon_killed, Rounds.rolling,
     Rounds.backup_power, Rounds.server_killed, Rounds.drive, Rounds.slow, Rounds.corrupt,
