@@ -198,7 +198,7 @@ struct core_backup_stats {
  * @copied_bytes: bytes written to restore replicas
  * @copied: replicas restored by copying
  * @copied_memory: of @copied, those copied from memory because all replicas were bad
- * @kept: replicas that a returning backup still had
+ * @kept: replicas, and shards of segments, that a returning backup still had
  * @copies_failed: segments without a sound replica to copy
  * @checked: replicas read to check them, because of core_scrub() or of a read in vain
  * @bad_replicas: bad replicas found while copying and checking

@@ -230,6 +230,7 @@ void core_free(struct core *core)
 		memory_put(core->closes[i].buffer);
 	for (i = 0; i < CORE_BACKUPS; i++) {
 		free(core->free_frames[i]);
+		free(core->kept[i]);
 		memory_put(core->record.buffers[i]);
 	}
 	memory_put(core->copy.buffer);

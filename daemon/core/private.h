@@ -371,12 +371,26 @@ struct core_copy {
 
 enum core_rebuild_step {
 	CORE_REBUILD_LANE,		/* the next lane is to be read */
+	CORE_REBUILD_KEPT_TABLE,	/* the table that the frame may have already is being read */
+	CORE_REBUILD_KEPT_ROWS,		/* the rows that it names are being read there */
 	CORE_REBUILD_TABLES,		/* tables are being read */
 	CORE_REBUILD_ROWS,		/* rows are being read */
 	CORE_REBUILD_SIDES,		/* of an open segment: records that the frame still has are being overwritten */
 	CORE_REBUILD_WRITE,		/* the shard of a segment is being written */
 	CORE_REBUILD_WRITTEN,		/* all lanes are written */
 	CORE_REBUILD_FLUSHING,
+};
+
+/**
+ * struct core_kept - a shard of a stripe that a returning backup may still have: see keep.c
+ * @frame: of the backup
+ * @lanes: segments that were the same there, as a mask of their lanes; 0: it has none
+ * @shard: its number
+ */
+struct core_kept {
+	uint32_t frame;
+	uint16_t lanes;
+	uint8_t shard;
 };
 
 /**
@@ -387,6 +401,9 @@ enum core_rebuild_step {
  * @frame: on @to
  * @lane: that is being made
  * @done: lanes that are made, as a mask
+ * @keeps: lanes that @frame may have already, as a mask
+ * @kept: how many of these it had
+ * @made: a lane was made anew
  * @held: lanes without a segment, which are taken until the end
  * @segments: by lane: number of its segment; CORE_NONE: none
  * @step: enum core_rebuild_step
@@ -407,10 +424,10 @@ enum core_rebuild_step {
  */
 struct core_rebuild {
 	uint32_t stripe, shard, to, frame;
-	uint32_t lane, done, held;
+	uint32_t lane, done, held, keeps, kept;
 	uint32_t segments[CODE_SHARDS];
 	uint8_t step;
-	bool check, all, stop;
+	bool check, all, stop, made;
 	uint32_t in_flight;
 	struct row_read read;
 	uint32_t nr, at;
@@ -525,6 +542,7 @@ struct core {
 	uint32_t *dirty_stripes;		/* that the next digest has to name */
 	uint32_t nr_dirty_stripes;
 	bool stripes_changed;			/* a stripe may have to leave */
+	struct core_kept *kept[CORE_BACKUPS];	/* by number of the stripe; NULL: the backup has not come back */
 	struct core_rows *rows;			/* of closed segments, used by requests to lost backups */
 
 	struct core_rebuild rebuild;
@@ -595,6 +613,9 @@ void core_copy_flushed(struct core *core, uint32_t backup);
 
 /* core/keep.c */
 void core_keep_past(struct core *core, uint32_t backup, const struct digest_past *past);
+uint32_t core_keep_shard(struct core *core, uint32_t stripe, struct core_kept *kept);
+void core_keep_no_shard(struct core *core, uint32_t stripe, bool gone);
+void core_keep_lose(struct core *core, uint32_t backup);
 void core_keep_join(struct core *core, uint32_t backup);
 uint32_t core_keep_choose(struct core *core, struct core_segment *seg);
 void core_keep_none(struct core *core, struct core_segment *seg);
@@ -619,6 +640,7 @@ void core_lane_use(struct core *core, struct core_segment *seg, const struct lan
 void core_lane_give(struct core *core, const struct core_segment *seg);
 void core_stripe_dirty(struct core *core, uint32_t stripe, enum core_stripe_life life);
 void core_stripes_run(struct core *core);
+uint32_t core_stripe_on(const struct core *core, uint32_t stripe);
 void core_stripes_lose(struct core *core, uint32_t backup);
 uint32_t core_stripes_items(const struct core *core);
 void core_stripes_record(struct core *core, struct lsmem_digest *digest);

@@ -10,6 +10,9 @@
  * segments count the shard, when all lanes are durable; the next digest names it. A crash before that leaves a frame that no
  * digest names.
  *
+ * If a backup has come back that had the shard, it is made in the frame of then; of segments that are as they were, the table and the
+ * rows are read and checked there, and the header is written.
+ *
  * A segment that is doubted (core/scrub.c, core_replica_doubt()) is read from all of its shards. A shard with a bad block, header
  * or table, or parity of other data, is made of the others, and written in its place. If the entries are wrong, no shard is
  * known to be right: the segment is named, and what is live of it is written anew from memory.
@@ -75,16 +78,6 @@ static uint8_t *rebuild_block(const struct core *core, uint32_t shard, uint32_t 
 	return core->rebuild.lanes + ((size_t)shard * core->shards.blocks + block) * LSMEM_BLOCK;
 }
 
-/* Return: backups with a shard of the stripe. */
-static uint32_t rebuild_on(const struct core *core, uint32_t stripe)
-{
-	uint32_t on = 0, shard;
-
-	core_each_backup(shard, lanes_there(core->lanes, stripe))
-		on |= 1u << lanes_where(core->lanes, stripe, shard).backup;
-	return on;
-}
-
 /* Has the stripe a segment that is being opened or closed, or that memory does not have all of? */
 static bool rebuild_busy(const struct core *core, uint32_t stripe)
 {
@@ -107,7 +100,7 @@ static uint32_t rebuild_place(const struct core *core, uint32_t stripe, bool wai
 {
 	uint32_t shards = core_shards(core), to, left;
 
-	to = core_choose_shard(core, rebuild_on(core, stripe), stripe);
+	to = core_choose_shard(core, core_stripe_on(core, stripe), stripe);
 	if (to == CORE_BACKUPS || shards < core->least_shards || wait)
 		return to;
 	/* The last frames are left for new segments: core_choose_copy(). */
@@ -170,16 +163,27 @@ static bool rebuild_stripe(struct core *core, uint32_t stripe, bool wait)
 {
 	uint32_t all = (1u << (core->shards.k + core->shards.m)) - 1, there = lanes_there(core->lanes, stripe);
 	struct core_rebuild *re = &core->rebuild;
+	struct core_kept kept;
 
 	if (core->stripes[stripe] != CORE_STRIPE_LISTED || !lanes_used(core->lanes, stripe) || there == all || re->unmade[stripe] ||
 	    (uint32_t)__builtin_popcount(there) < core->shards.k || rebuild_busy(core, stripe))
 		return false;
-	re->to = rebuild_place(core, stripe, wait);
-	if (re->to == CORE_BACKUPS)
-		return false;
-	re->frame = core->free_frames[re->to][--core->nr_free[re->to]];
+	re->to = core_keep_shard(core, stripe, &kept);
+	if (re->to == CORE_BACKUPS) {
+		re->to = rebuild_place(core, stripe, wait);
+		if (re->to == CORE_BACKUPS)
+			return false;
+		kept = (struct core_kept){
+			.frame = core->free_frames[re->to][--core->nr_free[re->to]],
+			.shard = (uint8_t)__builtin_ctz(~there),
+		};
+	}
+	re->frame = kept.frame;
+	re->keeps = kept.lanes;
 	re->stripe = stripe;
-	re->shard = __builtin_ctz(~there);
+	re->shard = kept.shard;
+	re->kept = 0;
+	re->made = false;
 	re->lane = 0;
 	re->done = 0;
 	re->step = CORE_REBUILD_LANE;
@@ -289,7 +293,7 @@ void core_rebuild_lost(struct core *core, uint32_t backup)
 	const struct core_rebuild *re = &core->rebuild;
 
 	if (core->lanes && re->stripe != CORE_NONE &&
-	    (re->to == backup || rebuild_on(core, re->stripe) >> backup & 1u))
+	    (re->to == backup || core_stripe_on(core, re->stripe) >> backup & 1u))
 		core_rebuild_stop(core);
 }
 
@@ -332,6 +336,64 @@ static void rebuild_read(struct core *core, uint32_t block, uint32_t blocks)
 
 	core_each_backup(shard, re->read.there)
 		rebuild_range(re, lanes_where(core->lanes, re->stripe, shard).backup, shard, block, blocks);
+}
+
+/* The frame may have the shard of this segment already: see keep.c. */
+static void rebuild_kept(struct core *core)
+{
+	struct core_rebuild *re = &core->rebuild;
+
+	rebuild_range(re, re->to, re->shard, core->shards.table, core->shards.tables);
+	re->step = CORE_REBUILD_KEPT_TABLE;
+}
+
+static const struct lsmem_shard_table *rebuild_table(const struct core *core)
+{
+	return (const void *)rebuild_block(core, core->rebuild.shard, core->shards.table);
+}
+
+/* The table that the frame has is read. */
+static void rebuild_kept_table(struct core *core, const struct core_segment *seg)
+{
+	const struct lsmem_shard_table *table = rebuild_table(core);
+	const struct shard_geometry *g = &core->shards;
+	struct core_rebuild *re = &core->rebuild;
+	struct shard_id id = { .segment = seg->item.segment, .generation = seg->item.generation };
+
+	memcpy(id.uuid, core->uuid, sizeof(id.uuid));
+	if (shard_table_check(table, g, &id, re->shard) || __le32_to_cpu(table->head.length) != seg->item.length) {
+		re->keeps &= ~(1u << re->lane);
+		re->step = CORE_REBUILD_LANE;
+		return;
+	}
+	re->read.front = __le32_to_cpu(table->front);
+	re->read.back = __le32_to_cpu(table->back);
+	rebuild_range(re, re->to, re->shard, shard_row(0), re->read.front);
+	rebuild_range(re, re->to, re->shard, shard_row(g->rows - re->read.back), re->read.back);
+	re->step = CORE_REBUILD_KEPT_ROWS;
+}
+
+/* The rows that the frame has are read: if they are right, only the header is written, since the backup has another incarnation. */
+static void rebuild_kept_rows(struct core *core, const struct core_segment *seg)
+{
+	const struct lsmem_shard_table *table = rebuild_table(core);
+	struct core_rebuild *re = &core->rebuild;
+	uint32_t rows = core->shards.rows, row;
+
+	core->stats.checked++;
+	for (row = 0; row < rows; row++) {
+		if ((row >= re->read.front && row < rows - re->read.back) || !STRIPE_RULE(KEEP_BLOCK) ||
+		    lsmem_crc32c(~0u, rebuild_block(core, re->shard, shard_row(row)), LSMEM_BLOCK) ==
+		    __le32_to_cpu(table->block_crc[row]))
+			continue;
+		re->keeps &= ~(1u << re->lane);
+		re->step = CORE_REBUILD_LANE;
+		return;
+	}
+	re->kept++;
+	core_make_header(core, seg, re->to, core->store_time, (void *)rebuild_block(core, re->shard, 0));
+	rebuild_range(re, re->to, re->shard, 0, 1);
+	re->step = CORE_REBUILD_WRITE;
 }
 
 /* Begin to read the segment of a lane. */
@@ -575,10 +637,21 @@ static bool rebuild_step(struct core *core)
 	seg = rebuild_segment(core);
 	switch (re->step) {
 	case CORE_REBUILD_LANE:
+		if (!re->check && !seg->open && re->keeps >> re->lane & 1u) {
+			rebuild_kept(core);
+			break;
+		}
+		re->made |= !re->check;
 		if (seg->open)
 			rebuild_sides(core);
 		else
 			rebuild_lane(core, seg);
+		break;
+	case CORE_REBUILD_KEPT_TABLE:
+		rebuild_kept_table(core, seg);
+		break;
+	case CORE_REBUILD_KEPT_ROWS:
+		rebuild_kept_rows(core, seg);
 		break;
 	case CORE_REBUILD_SIDES:
 		rebuild_open(core, seg);
@@ -733,7 +806,9 @@ void core_rebuild_flushed(struct core *core, uint32_t backup)
 		seg->shard[backup] = (uint8_t)re->shard;
 		core_segment_dirty(core, seg);
 	}
-	core->stats.copied++;
+	core->stats.copied += re->made;
+	core->stats.kept += re->kept;
 	core->urgent = true;
+	core_keep_no_shard(core, re->stripe, false);
 	rebuild_end(core);
 }

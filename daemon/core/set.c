@@ -323,6 +323,7 @@ void core_backup_stop(struct core *core, uint32_t backup, const char *why)
 	core->nr_free[backup] = 0;
 	core_rebuild_lost(core, backup);
 	core_stripes_lose(core, backup);
+	core_keep_lose(core, backup);
 	if (core->copy.segment != CORE_NONE &&
 	    (core->copy.from == backup || core->copy.to == backup))
 		core_copy_stop(core, core->copy.segment);

@@ -136,6 +136,22 @@ bool core_stripes_adopt(struct core *core, const struct digest_map *map)
 }
 
 /**
+ * core_stripe_on - the backups with a shard of a stripe
+ * @core: of a coded store
+ * @stripe: its number
+ *
+ * Return: a mask.
+ */
+uint32_t core_stripe_on(const struct core *core, uint32_t stripe)
+{
+	uint32_t on = 0, shard;
+
+	core_each_backup(shard, lanes_there(core->lanes, stripe))
+		on |= 1u << lanes_where(core->lanes, stripe, shard).backup;
+	return on;
+}
+
+/**
  * core_shards - count the shards that a new segment should have with the present backups
  * @core: of a coded store
  *
@@ -314,6 +330,7 @@ static void core_stripe_gone(struct core *core, uint32_t number)
 	struct lane lane = { .stripe = number };
 	uint32_t shard;
 
+	core_keep_no_shard(core, number, true);
 	core_each_backup(shard, lanes_there(core->lanes, number)) {
 		struct lane_frame where = lanes_where(core->lanes, number, shard);
 

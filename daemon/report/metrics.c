@@ -270,7 +270,7 @@ static void put_stream(const struct page *page)
 		  "Replicas restored from the store's memory, because no backup had a sound one.",
 		  core->copied_memory },
 		{ "lsmem_replicas_kept_total",
-		  "Sound replicas that a returning backup still had.", core->kept },
+		  "Sound replicas, and shards, that a returning backup still had.", core->kept },
 		{ "lsmem_replicas_checked_total",
 		  "Replicas read to check them.", core->checked },
 		{ "lsmem_replicas_bad_total",

@@ -21,6 +21,7 @@ STRIPE_RULE_ENTRY(ADD_WHOLE, "S9: a shard of an open segment counts without its 
 STRIPE_RULE_ENTRY(ADD_LISTED, "S9: acknowledged on a shard that no digest lists")
 STRIPE_RULE_ENTRY(TABLE_BLOCK, "S8: blocks of a closed segment are not checked")
 STRIPE_RULE_ENTRY(ADD_SIDES, "S9: the frame of a shard made anew keeps the records that it had")
+STRIPE_RULE_ENTRY(KEEP_BLOCK, "S8: a shard that a backup still has counts without a look at its blocks")
 STRIPE_RULE_ENTRY(READ_CUT, "S10: a reader gets what is behind the end of a segment")
 STRIPE_RULE_ENTRY(READ_CHECKED, "S10: what the kernel refuses is not read again by the tables")
 STRIPE_RULE_ENTRY(CODE_FIRST, "S11: a digest lists stripes before the superblocks have the code")

@@ -363,6 +363,71 @@ static bool test_return(const struct sim_options *options, bool wait, uint32_t *
 	return true;
 }
 
+/* Damage each block of rows that a drive has. */
+static void damage_rows(struct sim *sim, uint32_t drive)
+{
+	uint64_t begin = drive * sim->span + sim->frames_start, at;
+	static uint8_t block[LSMEM_BLOCK];
+	struct shard_geometry g;
+	uint32_t frame, lane, row;
+
+	shard_geometry(&g, sim->options.k, sim->options.m, SHARD_FRAME);
+	for (frame = 0; frame < sim->options.frames; frame++) {
+		for (lane = 0; lane < g.k; lane++) {
+			for (row = 0; row < g.rows; row++) {
+				at = begin + (uint64_t)frame * LSMEM_SEGMENT_BYTES +
+				     ((uint64_t)lane * g.blocks + shard_row(row)) * LSMEM_BLOCK;
+				disk_read(sim->disk, at, block, sizeof(block));
+				if (!format_is_zero(block, sizeof(block)))
+					disk_flip(sim->disk, at, 77);
+			}
+		}
+	}
+}
+
+/*
+ * A backup is lost and comes back with all that it had: shards of closed segments are checked there, and kept. @damaged: they
+ * are not right any more, and are made anew.
+ */
+static bool test_keep(const struct sim_options *options, bool damaged, uint32_t *tries)
+{
+	struct sim_options with = *options;
+	struct core_stats stats;
+	struct sim *sim;
+	uint32_t head;
+
+	with.frames = 10;
+	with.size = 2;
+	sim = sim_new(13, &with);
+	CHECK(sim_start(sim, false));
+	sim_settle(sim);
+	CHECK(put(sim, 12));
+	for (head = 0; head < MODEL_HEADS; head++)
+		model_roll(sim->model, head);
+	sim_settle(sim);
+	CHECK(put(sim, 2));
+	CHECK(!sim->error[0] && oracle_all_acked(sim->model));
+	core_lose(sim->core, 0, "a test");
+	sim_issue(sim);
+	ticks(sim);
+	CHECK(!sim->error[0] && core_backup(sim->core, 0) == CORE_BACKUP_LOST);
+	CHECK(put(sim, 2));
+	if (damaged)
+		damage_rows(sim, sim->drive[0]);
+	CHECK(sim_add(sim, false));
+	sim_settle(sim);
+	ticks(sim);
+	core_stats(sim->core, &stats);
+	tap_note("%u+%u%s: %llu shards kept, %llu frames made anew", with.k, with.m, damaged ? ", damaged" : "",
+		 (unsigned long long)stats.kept, (unsigned long long)stats.copied);
+	CHECK(!sim->error[0] && !stats.short_open && !stats.short_segments && oracle_all_acked(sim->model));
+	CHECK(damaged ? !stats.kept && stats.copied : stats.kept);
+	sim_cut(sim, DISK_CUT_DROP);
+	CHECK(all_sets(sim, tries) && sim_start(sim, false));
+	sim_free(sim);
+	return true;
+}
+
 #define EPSILON_US	400u
 #define EPSILON_NS	(EPSILON_US * 1000ull)
 
@@ -754,6 +819,9 @@ int main(int argc, char **argv)
 		tap_ok(ok && tries, "%u+%u: open segments are whole when lost backups are back", codes[i].k, codes[i].m);
 		ok = test_return(&codes[i], true, &tries);
 		tap_ok(ok && tries, "%u+%u: writes that wait for a backup go on when it is back", codes[i].k, codes[i].m);
+		tap_ok(test_keep(&codes[i], false, &tries), "%u+%u: a backup that comes back keeps its shards", codes[i].k,
+		       codes[i].m);
+		tap_ok(test_keep(&codes[i], true, &tries), "%u+%u: damaged ones are made anew", codes[i].k, codes[i].m);
 	}
 	for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
 		tap_ok(test_wait(&codes[i]), "%u+%u: partial rows wait for batch_us, full ones do not", codes[i].k,
@@ -771,6 +839,8 @@ int main(int argc, char **argv)
 	tap_ok(test_all_sides(&codes[0]), "a parity shard that comes back has no records of before");
 	stripe_mutation = 1ull << STRIPE_RULE_ADD_SIDES;
 	tap_ok(!test_all_sides(&codes[0]), "without ADD_SIDES this is noticed");
+	stripe_mutation = 1ull << STRIPE_RULE_KEEP_BLOCK;
+	tap_ok(!test_keep(&codes[0], true, &tries), "without KEEP_BLOCK this is noticed");
 	stripe_mutation = 0;
 	lsmem_mutation |= 1ull << RULE_EXTEND_WHOLE;
 	tap_ok(!test_return(&codes[0], false, &tries) && !test_return(&codes[1], true, &tries),
