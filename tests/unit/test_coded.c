@@ -194,6 +194,22 @@ static bool test_check(void)
 	return true;
 }
 
+/* A store has one code at a time: a recovery that wants another one changes nothing. */
+static bool test_other(void)
+{
+	struct sim *sim = at_rest();
+
+	CHECK(!sim->error[0]);
+	sim->there = ALL(sim);
+	sim->io_left = UINT32_MAX;
+	sim->code = (struct recover_code){ .k = 2, .m = 1 };
+	CHECK(sim_attempt(sim) == -EINVAL && !sim->core);
+	sim->code = (struct recover_code){ .k = sim->options.k, .m = sim->options.m };
+	CHECK(sim_start(sim, false) && !sim->error[0]);
+	sim_free(sim);
+	return true;
+}
+
 /* Let core scrub, and count what it finds. */
 static void scrub(struct sim *sim, struct core_stats *stats)
 {
@@ -809,6 +825,7 @@ int main(int argc, char **argv)
 	ok = test_cut_off(&tries);
 	tap_ok(ok && tries, "a recovery is cut off in each of its %u requests", tries);
 	tap_ok(test_check(), "the check finds bad blocks, goes on without them, and compares parity with data");
+	tap_ok(test_other(), "another code is refused, and nothing is changed");
 	tap_ok(test_scrub(), "bad shards are found by scrubbing, and made anew in their places");
 	tap_ok(test_compare(3) && test_compare(4), "parity that does not belong to its data is found, named and made anew");
 	tap_ok(test_compare(1), "data that were made wrong are named, and nothing is made of them");
