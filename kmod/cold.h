@@ -39,7 +39,8 @@ struct lsmem_store;
  * @next: when the next one may be verified if readers wait, ktime in ns
  * @fill: what is read is put into memory
  * @verify: read segments also when memory has no room for them
- * @again: not 0: another daemon has attached, read @failed again; any thread sets it
+ * @again: not 0: another daemon has attached, or brings nothing more: read @failed again; any thread sets it
+ * @brought: the daemon brings objects itself (LSMEM_REPL_BRING): read no segments; any thread sets it
  */
 struct lsmem_warm {
 	u32 *indices;
@@ -50,6 +51,7 @@ struct lsmem_warm {
 	bool fill;
 	bool verify;
 	atomic_t again;
+	bool brought;
 };
 
 /**

@@ -400,6 +400,13 @@ static long lsmem_repl_fill(void *context, void *arg)
 	return lsmem_fetch_fill(at->store, arg);
 }
 
+static long lsmem_repl_bring(void *context, void *arg)
+{
+	struct lsmem_attachment *at = context;
+
+	return lsmem_warm_bring(at->store, arg);
+}
+
 static long lsmem_repl_freeze(void *context, void *arg)
 {
 	struct lsmem_attachment *at = context;
@@ -456,6 +463,8 @@ static const struct lsmem_ioctl lsmem_repl_fetches[] = {
 		    lsmem_repl_fill),
 	LSMEM_IOCTL(LSMEM_REPL_NEAR, struct lsmem_near, LSMEM_NEAR_SIZE_VER0,
 		    lsmem_repl_near),
+	LSMEM_IOCTL(LSMEM_REPL_BRING, struct lsmem_bring, LSMEM_BRING_SIZE_VER0,
+		    lsmem_repl_bring),
 };
 
 static long lsmem_repl_ioctl(struct file *file, unsigned int cmd, unsigned long arg)

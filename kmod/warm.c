@@ -11,19 +11,26 @@
  * What cannot be verified is named in the kernel's log, and its objects are errors when they are read.
  * When another daemon attaches, it is read again.
  *
+ * A daemon that has the bytes of many objects, as the target of a migration has, brings these itself, and the thread reads no
+ * segments until no more come.
+ *
  * Lock: tier.fill while an object is put into memory.  The list of segments is the thread's own.
  */
+#include <linux/nospec.h>
 #include <linux/sched.h>
+#include <linux/uaccess.h>
 
 #include "cache.h"
 #include "entry.h"
 #include "fetch.h"
 #include "fetched.h"
+#include "handle.h"
 #include "store.h"
 #include "warm.h"
 
 #define LSMEM_WARM_BATCH	64	/* entries between two looks at the scheduler */
 #define LSMEM_WARM_REST		4	/* rest so many times as long as the read took, if readers wait */
+#define LSMEM_BRING_NR		256	/* objects in a call */
 
 /**
  * lsmem_warm_begin - list the segments that are to be read
@@ -155,7 +162,7 @@ bool lsmem_warm(struct lsmem_store *store)
 	struct lsmem_warm *warm = &store->tier.warm;
 	int ret;
 
-	if (!READ_ONCE(store->repl.attached))	/* again is set after it, and wakes */
+	if (!READ_ONCE(store->repl.attached) || READ_ONCE(warm->brought))	/* again is set after it, and wakes */
 		return false;
 	if (atomic_xchg(&warm->again, 0)) {
 		WRITE_ONCE(warm->left, warm->left + warm->failed);
@@ -187,6 +194,90 @@ bool lsmem_warm(struct lsmem_store *store)
  */
 void lsmem_warm_again(struct lsmem_store *store)
 {
+	WRITE_ONCE(store->tier.warm.brought, false);
 	/* Pairs with the exchange in lsmem_warm(): the segments are readable, by the new daemon. */
 	atomic_set_release(&store->tier.warm.again, 1);
+}
+
+/* ---- What the daemon brings ---------------------------------------------- */
+
+/* The entry in fetches.buffer.  Returns as lsmem_bring_one.result. */
+static int lsmem_bring_entry(struct lsmem_store *store, u32 length)
+{
+	const struct lsmem_entry *e = store->fetches.buffer;
+	const void *payload = (const void *)e + lsmem_entry_header(e);
+	u64 index = lsmem_handle_index(lsmem_entry_handle(e)), word;
+	const struct lsmem_segment *seg;
+	u32 salt, pcrc;
+
+	if (!lsmem_entry_sane(e) || lsmem_entry_type(e) != LSMEM_TYPE_OBJECT || lsmem_entry_bytes(e) != length ||
+	    index >= store->handles.nr)
+		return -EBADMSG;
+	index = array_index_nospec(index, store->handles.nr);
+	word = READ_ONCE(lsmem_handle_at(&store->handles, index)->word);
+	if (lsmem_word_state(word) != LSMEM_WORD_COLD || lsmem_cold_block(word) != lsmem_entry_home(e))
+		return -ENOENT;
+	if (!lsmem_warm_fits(store))
+		return -EAGAIN;
+	seg = &store->segments.table[lsmem_cold_segment(word)];
+	/* As long as the word is this one, as the exchange finds, the segment cannot become another. */
+	spin_lock(&store->segments.lock);
+	salt = seg->salt;
+	spin_unlock(&store->segments.lock);
+	pcrc = lsmem_crc32c(~0u, payload, lsmem_entry_length(e));
+	if (!lsmem_entry_copied(e, pcrc, salt))
+		return READ_ONCE(lsmem_handle_at(&store->handles, index)->word) == word ? -EBADMSG : -ENOENT;
+	return lsmem_cache_install(store, word, e, LSMEM_INSIDE_UNKNOWN, payload, pcrc);
+}
+
+/* Returns as lsmem_bring_one.result, or -EFAULT. */
+static int lsmem_bring_one(struct lsmem_store *store, const struct lsmem_bring_one *one)
+{
+	int ret;
+
+	if (one->length < LSMEM_LONG_BYTES || one->length > LSMEM_LONG_BYTES + LSMEM_OBJECT_MAX)
+		return -EBADMSG;
+	mutex_lock(&store->tier.fill);
+	if (copy_from_user(store->fetches.buffer, u64_to_user_ptr(one->data), one->length))
+		ret = -EFAULT;
+	else
+		ret = lsmem_bring_entry(store, one->length);
+	mutex_unlock(&store->tier.fill);
+	return ret;
+}
+
+/**
+ * lsmem_warm_bring - LSMEM_REPL_BRING
+ * @store: attached
+ * @bring: see there
+ * Return: 0 or an error as there.
+ */
+long lsmem_warm_bring(struct lsmem_store *store, struct lsmem_bring *bring)
+{
+	struct lsmem_bring_one __user *user = u64_to_user_ptr(bring->entries);
+	struct lsmem_bring_one one;
+	u32 i;
+
+	if (!store->tier.on)
+		return -EOPNOTSUPP;
+	if (bring->flags || bring->reserved || bring->nr > LSMEM_BRING_NR)
+		return -EINVAL;
+	if (!lsmem_store_active(store))
+		return -EAGAIN;
+	WRITE_ONCE(store->tier.warm.brought, true);
+	for (i = 0; i < bring->nr; i++) {
+		int ret;
+
+		if (copy_from_user(&one, user + i, sizeof(one)))
+			return -EFAULT;
+		ret = lsmem_bring_one(store, &one);
+		if (ret == -EFAULT || put_user(ret, &user[i].result))
+			return -EFAULT;
+		cond_resched();
+	}
+	if (!bring->nr) {
+		lsmem_warm_again(store);
+		wake_up_all(&store->plan.work);
+	}
+	return 0;
 }

@@ -1363,6 +1363,44 @@ struct lsmem_near {
 
 #define LSMEM_NEAR_SIZE_VER0	32
 
+/**
+ * struct lsmem_bring_one - an object that was not asked for
+ * @data: user pointer to its entry, as it is in the log, in memory or on a backup; the newest version of the object
+ * @length: bytes of the entry
+ * @result: in: 0.  Out: 0: it is in memory; -ENOENT: it is not COLD (any more), or elsewhere, and nothing is to be done;
+ *	-EBADMSG: it is not whole; -EAGAIN: memory has no room for more than writers want
+ */
+struct lsmem_bring_one {
+	__u64 data;
+	__u32 length;
+	__s32 result;
+};
+
+/**
+ * struct lsmem_bring - LSMEM_REPL_BRING: put objects into memory that nothing has asked for
+ * @size: bytes of this structure, as the caller knows it
+ * @flags: 0
+ * @entries: user pointer to @nr objects, struct lsmem_bring_one
+ * @nr: 0..256; 0: no more come
+ * @reserved: 0
+ *
+ * For a caller that has bytes of many objects, such as the target of a migration.  From the first call to one with @nr 0 the kernel
+ * does not warm by segments itself, nor after the caller detaches, until another one attaches.  Of an entry, key, home and CRC are
+ * compared with the word and its segment; that it is the newest of the versions that begin in its block is for the
+ * caller to know.
+ *
+ * EOPNOTSUPP: the store is not tiered.  EAGAIN: it is not active.  EFAULT: entries before the one at fault count.
+ */
+struct lsmem_bring {
+	__u32 size;
+	__u32 flags;
+	__u64 entries;
+	__u32 nr;
+	__u32 reserved;
+};
+
+#define LSMEM_BRING_SIZE_VER0	24
+
 /* lsmem_freeze.flags: clients are served again. */
 #define LSMEM_FREEZE_THAW	(1u << 0)
 
@@ -1505,5 +1543,6 @@ struct lsmem_room {
 #define LSMEM_REPL_FREEZE	_IOWR(LSMEM_IOC_MAGIC, 0xe1, struct lsmem_freeze)
 #define LSMEM_REPL_WORDS	_IOWR(LSMEM_IOC_MAGIC, 0xe2, struct lsmem_words)
 #define LSMEM_REPL_ROOM	_IOW(LSMEM_IOC_MAGIC, 0xe3, struct lsmem_room)
+#define LSMEM_REPL_BRING	_IOWR(LSMEM_IOC_MAGIC, 0xe4, struct lsmem_bring)
 
 #endif /* _UAPI_LSMEM_H */

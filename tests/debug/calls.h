@@ -479,6 +479,7 @@ long run_clean(struct making *m);
 long run_fetch(struct making *m);
 long run_fill(struct making *m);
 long run_near(struct making *m);
+long run_bring(struct making *m);
 long run_freeze(struct making *m);
 long run_words(struct making *m);
 long run_place(struct making *m);

@@ -528,6 +528,7 @@ const struct description descriptions[] = {
 	CALL("FETCH", REPL, 0, 30, run_fetch),
 	CALL("FILL", REPL, 0, 30, run_fill),
 	CALL("NEAR", REPL, 0, 10, run_near),
+	CALL("BRING", REPL, 0, 20, run_bring),
 	CALL("PLACE", REPL, 0, 30, run_place),
 	CALL("poll", REPL, 0, 10, run_poll),
 	IOCTL("ROOM", REPL, 0, 5, LSMEM_REPL_ROOM, lsmem_room, room_fields),

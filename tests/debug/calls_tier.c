@@ -324,6 +324,61 @@ long run_fill(struct making *m)
 	return repl_call(m, LSMEM_REPL_FILL);
 }
 
+/* Objects that nothing has asked for, as the backups would have them, or something else; or no more of them. */
+long run_bring(struct making *m)
+{
+	static const struct field fields[] = {
+		FIELD(lsmem_bring, size, SIZE),
+		FIELD(lsmem_bring, flags, ZERO),
+		FIELD(lsmem_bring, reserved, ZERO),
+	};
+	const struct gene *gene = m->call->gene;
+	struct lsmem_bring_one ones[LOG_ENTRIES] = { 0 };
+	uint8_t *log = m->me->heap + HEAP_DATA, *at;
+	struct lsmem_fetch_one request;
+	struct lsmem_bring bring;
+	uint32_t length, from = 0, i;
+
+	pick_tiered(m);
+	m->size = sizeof(bring);
+	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
+	memcpy(&bring, m->bytes, sizeof(bring));
+	request = some_request(m->me, &gene[5]);
+	length = make_log(request.segment, request.generation, log, NULL);
+	for (i = 0; i < NR(ones) && from < length; i++) {
+		const struct lsmem_entry *e = (const void *)(log + from);
+
+		/* Other threads may have written to it. */
+		ones[i].data = (uintptr_t)e;
+		ones[i].length = lsmem_entry_bytes(e);
+		from = lsmem_entry_start(from + ones[i].length);
+	}
+	bring.nr = gene[7].small % 8 ? i : 0;
+	i = gene[8].bits % NR(ones);
+	switch (gene[8].at % 8) {
+	case 0:		/* damaged */
+		log[gene[9].bits % LOG_BYTES] ^= 1 << gene[9].small % 8;
+		break;
+	case 1:		/* cut, or longer than it is */
+		ones[i].length = gene[9].small % 2 ? gene[9].bits : gene[9].bits % LOG_BYTES;
+		break;
+	case 2:
+		ones[i].data = (uintptr_t)place(m, &gene[9], HEAP_DATA, LOG_BYTES, false);
+		break;
+	default:
+		break;
+	}
+	at = place_array(m, &gene[6], HEAP_ARRAY, sizeof(ones), false);
+	touch_copy(at, ones, sizeof(ones));
+	bring.entries = (uintptr_t)at;
+	if (how_of(&gene[10]) != VALID) {
+		bring.nr = 257 + gene[10].bits % 1000000;
+		is_wrong(m, 0);
+	}
+	memcpy(m->bytes, &bring, sizeof(bring));
+	return repl_call(m, LSMEM_REPL_BRING);
+}
+
 /* A drive, something else, or nothing; and where segments are there, which is never true. */
 long run_near(struct making *m)
 {

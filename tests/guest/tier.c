@@ -772,6 +772,106 @@ static void damage(struct keeper *keeper, const struct place *place)
 		     LSMEM_LONG_BYTES] ^= 1;
 }
 
+/* The entry of an object, as its backup has it. */
+static struct lsmem_bring_one brings(const struct _test_data_tier *self, const struct place *places, uint32_t i)
+{
+	const struct place *place = &places[lsmem_handle_index(self->objects[i].handle)];
+	const struct keeper_frame *frame = self->keeper.frames;
+	const struct lsmem_entry *e;
+
+	while (frame->id != place->id)
+		frame++;
+	e = (const void *)(frame->bytes + LSMEM_LISTING_GET(__le64_to_cpu(place->listing.meta), HOME) * LSMEM_ALIGN);
+	return (struct lsmem_bring_one){ .data = (uintptr_t)e, .length = lsmem_entry_bytes(e) };
+}
+
+/* Return: 0 or a negative errno of the call; the results are in @ones. */
+static int bring(const struct _test_data_tier *self, struct lsmem_bring_one *ones, uint32_t nr)
+{
+	struct lsmem_bring call = { .size = sizeof(call), .entries = (uintptr_t)ones, .nr = nr };
+
+	return ioctl(self->follower.attach.fd, LSMEM_REPL_BRING, &call) ? -errno : 0;
+}
+
+static int bring_bytes(const struct _test_data_tier *self, const void *bytes, uint32_t length)
+{
+	struct lsmem_bring_one one = { .data = (uintptr_t)bytes, .length = length };
+	int ret = bring(self, &one, 1);
+
+	return ret ? ret : one.result;
+}
+
+/*
+ * A daemon brings what it has, before anything is asked for: until memory has no more room, and only what is whole, and cold.
+ * Meanwhile the kernel reads no segments, and goes on with that afterwards.
+ */
+TEST_F_TIMEOUT(tier, brought_by_daemon, SECONDS)
+{
+	struct place *places = calloc(self->follower.attach.handles_max, sizeof(*places));
+	struct lsmem_bring wrong = { .size = sizeof(wrong), .nr = 257 };
+	static uint8_t bytes[LSMEM_OBJECT_MAX];
+	struct lsmem_bring_one ones[256];
+	uint32_t here = 0, each, nr, i;
+	int ret = 0;
+
+	ASSERT_EQ(0, fill(self, 60));
+	for (i = 0; i < self->nr; i += 5)
+		ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
+	ASSERT_EQ(0, lsm_sync(self->store.lsm, 0));
+	ASSERT_LT(0, place_all(self, places, 0));
+	atomic_store(&self->keeper.segments, 0);
+
+	/* What is no object of this place. */
+	ones[0] = brings(self, places, 0);
+	memcpy(bytes, (void *)(uintptr_t)ones[0].data, ones[0].length);
+	EXPECT_EQ(-EBADMSG, bring_bytes(self, bytes, 0));
+	EXPECT_EQ(-EBADMSG, bring_bytes(self, bytes, UINT32_MAX));
+	EXPECT_EQ(-EBADMSG, bring_bytes(self, bytes, ones[0].length - LSMEM_ALIGN));
+	EXPECT_EQ(-EBADMSG, bring_bytes(self, bytes, ones[0].length + LSMEM_ALIGN));
+	bytes[LSMEM_LONG_BYTES] ^= 1;
+	EXPECT_EQ(-EBADMSG, bring_bytes(self, bytes, ones[0].length));
+	EXPECT_EQ(-EFAULT, bring_bytes(self, NULL, ones[0].length));
+	EXPECT_EQ(-1, ioctl(self->follower.attach.fd, LSMEM_REPL_BRING, &wrong));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(0, tier_attribute(&self->store, "resident_bytes"));
+
+	while (here < self->nr && ret != -EAGAIN) {
+		for (nr = 0; nr < 256 && here + nr < self->nr; nr++)
+			ones[nr] = brings(self, places, here + nr);
+		ASSERT_EQ(0, bring(self, ones, nr));
+		for (i = 0; i < nr && ret != -EAGAIN; i++, here += !ret) {
+			ret = ones[i].result;
+			ASSERT_TRUE(!ret || ret == -EAGAIN) TH_LOG("object %u: %d", here, ret);
+		}
+	}
+	EXPECT_EQ(-EAGAIN, ret);
+	EXPECT_LT((long long)STORE_BYTES / 2, tier_attribute(&self->store, "resident_bytes"));
+	EXPECT_EQ(0, tier_attribute(&self->store, "evicted"));
+	ASSERT_LT(500u, here);
+	ones[0] = brings(self, places, 0);
+	EXPECT_EQ(-ENOENT, bring_bytes(self, (void *)(uintptr_t)ones[0].data, ones[0].length));
+	/* The keeper does not run: these are read without it. */
+	each = 100 / (uint32_t)test_scaled(100);
+	for (i = 0; i < here; i += each)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+
+	ASSERT_EQ(0, keeper_start(&self->keeper, &self->follower));
+	for (i = here; i < here + 300; i++)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	EXPECT_GE(1u, atomic_load(&self->keeper.segments));	/* one was asked for before the first object was brought */
+	i = self->nr - 1;
+	ones[0] = brings(self, places, i);
+	ASSERT_EQ(0, put(self->store.lsm, &self->objects[i], i, self->bytes, &self->random));
+	EXPECT_EQ(-ENOENT, bring_bytes(self, (void *)(uintptr_t)ones[0].data, ones[0].length));
+
+	ASSERT_EQ(0, bring(self, NULL, 0));
+	EXPECT_TRUE(becomes(self, "unverified_segments", 0));
+	EXPECT_LT(1u, atomic_load(&self->keeper.segments));
+	for (i = 0; i < self->nr; i += each)
+		ASSERT_EQ(0, check(self->store.lsm, &self->objects[i], i, self->bytes)) TH_LOG("object %u", i);
+	free(places);
+}
+
 /*
  * All segments are verified behind a restart, also by a daemon that comes later, and nothing is put into
  * memory that is not to be warm.  One that no backup has whole is named; of its objects those are errors
