@@ -34,7 +34,7 @@ enum fetch_class {
 #define FETCH_MEDIUM_BYTES	(LSMEM_OBJECT_MAX + LSMEM_SEGLET_BYTES)
 #define FETCH_SMALL_NR		64u
 #define FETCH_MEDIUM_NR		8u
-#define FETCH_LARGE_NR		2u
+#define FETCH_LARGE_NR		4u	/* of stores with so many replicas or more, else fewer */
 #define FETCH_ATTEMPTS		(FETCH_SMALL_NR + FETCH_MEDIUM_NR + FETCH_LARGE_NR)
 
 /* Rows of a coded segment that are read and decoded together: a read is no longer than core->io_bytes. */
@@ -277,6 +277,7 @@ struct fetch {
 
 	struct fetch_attempt attempts[FETCH_ATTEMPTS];
 	struct fetch_attempt *spare[FETCH_CLASSES];
+	uint32_t nr_spare[FETCH_CLASSES];
 	uint32_t reading;			/* shares of attempts whose reads have not ended */
 	uint8_t *memory;			/* of all buffers of attempts; NULL: the store has no replicas */
 

@@ -20,16 +20,18 @@
  * struct fetch_class_info - a class of attempts
  * @most: bytes of the longest request
  * @bytes: of each buffer
- * @nr: of buffers
+ * @nr: of buffers, at most
+ * @each: of these, a backup has so many at most, if it is not the only one
+ * @left: .. and at most so many for each one that is left
  */
 struct fetch_class_info {
-	uint32_t most, bytes, nr;
+	uint32_t most, bytes, nr, each, left;
 };
 
 static const struct fetch_class_info classes[FETCH_CLASSES] = {
-	[FETCH_SMALL] = { FETCH_SMALL_BYTES, FETCH_PART_BYTES, FETCH_SMALL_NR },
-	[FETCH_MEDIUM] = { FETCH_MEDIUM_BYTES, FETCH_MEDIUM_BYTES, FETCH_MEDIUM_NR },
-	[FETCH_LARGE] = { LSMEM_SEGMENT_BYTES, LSMEM_SEGMENT_BYTES, FETCH_LARGE_NR },
+	[FETCH_SMALL] = { FETCH_SMALL_BYTES, FETCH_PART_BYTES, FETCH_SMALL_NR, FETCH_SMALL_NR / 2, 2 },
+	[FETCH_MEDIUM] = { FETCH_MEDIUM_BYTES, FETCH_MEDIUM_BYTES, FETCH_MEDIUM_NR, FETCH_MEDIUM_NR / 2, 1 },
+	[FETCH_LARGE] = { LSMEM_SEGMENT_BYTES, LSMEM_SEGMENT_BYTES, FETCH_LARGE_NR, 1, 1 },
 };
 
 static uint32_t fetch_least(uint32_t a, uint32_t b)
@@ -48,6 +50,16 @@ static bool fetch_may_need(const struct core *core, bool coded)
 		if (core->segments[i].life && core->segments[i].coded == coded)
 			return true;
 	return core->coding == coded;
+}
+
+/* Return: buffers of a class. Of the largest there is one for each replica of a segment, and two for the only one. */
+static uint32_t fetch_buffers_of(const struct core *core, uint32_t class)
+{
+	uint32_t replicas = core->coding ? core->shards.m + 1 : core->replicas ? core->replicas : core->nr_backups;
+
+	if (class != FETCH_LARGE)
+		return classes[class].nr;
+	return replicas < 2 ? 2 : fetch_least(replicas, classes[class].nr);
 }
 
 /**
@@ -70,13 +82,14 @@ int fetch_buffers(struct fetch *f)
 	if (!fetch_may_need(f->core, false))
 		return 0;
 	for (class = 0; class < FETCH_CLASSES; class++)
-		bytes += (size_t)classes[class].bytes * classes[class].nr;
+		bytes += (size_t)classes[class].bytes * fetch_buffers_of(f->core, class);
 	f->memory = memory_get(bytes);
 	if (!f->memory)
 		return -ENOMEM;
 	at = f->memory;
 	for (class = 0; class < FETCH_CLASSES; class++) {
-		for (i = 0; i < classes[class].nr; i++, a++, at += classes[class].bytes) {
+		f->nr_spare[class] = fetch_buffers_of(f->core, class);
+		for (i = 0; i < f->nr_spare[class]; i++, a++, at += classes[class].bytes) {
 			TAILQ_INIT(&a->shares);
 			a->class = class;
 			a->buffer = at;
@@ -87,12 +100,19 @@ int fetch_buffers(struct fetch *f)
 	return 0;
 }
 
-/* May a backup have one more buffer? If it hangs, the others need some. */
+/*
+ * May a backup have one more buffer? If it hangs, the others need some; and if another one hangs as well, and has what it may have
+ * of the rest, the third one. So what each has is bounded by what is left: Choudhury and Hahne's dynamic thresholds (INFOCOM
+ * 1996). Three that hang have 32, 22 and 7 of 64 buffers, 4, 2 and 1 of 8, 1 each of 4: some are left for the fourth. Two that are
+ * busy have 25 each of 64, which is more than there are reads on a backup while it is written to.
+ */
 static bool fetch_may_have(const struct fetch *f, uint32_t backup, uint32_t class)
 {
-	uint32_t most = f->core->nr_backups > 1 ? classes[class].nr / 2 : classes[class].nr;
+	uint32_t has = f->backups[backup].buffers[class];
 
-	return f->spare[class] && f->backups[backup].buffers[class] < most;
+	if (f->core->nr_backups == 1)
+		return f->spare[class];
+	return has < classes[class].each && has < classes[class].left * f->nr_spare[class];
 }
 
 /* An attempt has ended: its backup is not late with it any more. */
@@ -109,6 +129,7 @@ static void fetch_put(struct fetch *f, struct fetch_attempt *a)
 	f->backups[a->backup].buffers[a->class]--;
 	a->next = f->spare[a->class];
 	f->spare[a->class] = a;
+	f->nr_spare[a->class]++;
 }
 
 /**
@@ -251,6 +272,7 @@ static struct fetch_attempt *fetch_begin(struct fetch *f, uint32_t b, uint32_t c
 		}
 		a = f->spare[class];
 		f->spare[class] = a->next;
+		f->nr_spare[class]--;
 		backup->buffers[class]++;
 		a->backup = b;
 		a->merged = false;

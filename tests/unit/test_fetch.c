@@ -1669,6 +1669,36 @@ static bool test_hang(const struct sim_options *options)
 	return end();
 }
 
+/*
+ * The same at once: each of them gets as many reads as it can have, before any is late. @blocks: of each request: one, or more
+ * than a small one has, or 0: whole segments.
+ */
+static bool test_hang_at_once(const struct sim_options *options, uint32_t blocks)
+{
+	uint32_t bad = (1u << (options->replicas - 1)) - 1, round, i;
+
+	CHECK(begin(options));
+	for (round = 0; round < 10; round++) {
+		for (i = 0; i < FETCH_REQUESTS; i++) {
+			struct ask *new = ask_new(OBJECTS - 1);
+
+			new->one.blocks = blocks ? blocks : segment_of(0)->committed / LSMEM_BLOCK + 1;
+			new->one.flags = blocks ? 0 : LSMEM_FETCH_SEGMENT;
+			new->one.block = blocks ? i % APART * (FETCH_GAP + 2) : 0;
+			new->any = true;
+			give(new);
+			if (i % APART == APART - 1)
+				start();	/* they are reads of their own */
+		}
+		go_on(bad, SILENT);
+		CHECK(!t.pending);
+		for (i = 0; i < 40; i++)
+			fetch_second(t.f);
+	}
+	complete_all(~0u, -EIO);
+	return end();
+}
+
 static bool test_without(uint32_t rule, bool (*test)(const struct sim_options *options))
 {
 	bool noticed;
@@ -1699,6 +1729,9 @@ int main(void)
 	tap_ok(test_all_late(), "all replicas are late");
 	tap_ok(test_late_once(), "a late backup is not asked until it has answered");
 	tap_ok(test_hang(&three), "backups that hang leave buffers for others");
+	tap_ok(test_hang_at_once(&three, 1), "the same at once, small requests");
+	tap_ok(test_hang_at_once(&three, 2 * LSMEM_SEGLET_BYTES / LSMEM_BLOCK), "the same at once, larger ones");
+	tap_ok(test_hang_at_once(&three, 0), "the same at once, segments");
 	tap_ok(test_damaged(false), "a damaged replica: another answers, and it is restored");
 	tap_ok(test_damaged(true), "a read that fails once: another answers, and nothing is restored");
 	tap_ok(test_nowhere(&one), "no backup has it whole");
