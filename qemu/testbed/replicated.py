@@ -46,6 +46,7 @@ TIMEOUT_SECONDS = 20	# of a backup that does not answer
 MOVE_KEY = "/run/lsmem-move.key"
 MOVE_PORT = 7481
 REJOIN_SECONDS = 2
+CONVERT_RATE = "8M"	# so that what happens meanwhile takes part of a conversion
 # struct record of tests/power/oracle.h: magic, check, kind, what, op, thread, length, slot, sequence,
 # handle, group; what acknowledges: DURABLE and SYNCED
 RECORD = struct.Struct("=IIBBBBIQQQQ")
@@ -107,6 +108,7 @@ class Store:
     replicas: int = 2		# this and the next are used with several backups only
     min_replicas: int = 1
     code: str = ""		# K+M: coded, with K+M backups; min_replicas is K + min_parity
+    other: Optional[str] = None	# what @code was, of a store that is converted; "": replicas
     capacity: Optional[int] = None	# MiB; None: not tiered
     etcd: Optional[Etcd] = None		# says which host has the store, which hosts then move to themselves
     figures: Figures = field(default_factory=Figures)
@@ -153,6 +155,14 @@ class Store:
         """Waits until all backups are used, and no segment has too few replicas."""
         self._wait_status("to have all backups whole", WHOLE_SECONDS, lambda status: all(
             of["state"] == "used" for of in status["backups"]) and not status["segments_short"])
+
+    def convert(self) -> None:
+        """The next recovery gives the store the other kind of segments: a code, or replicas."""
+        self.code, self.other = self.other or "", self.code
+
+    def wait_converted(self) -> None:
+        """Waits until all segments are of the kind that new ones have."""
+        self._wait_status("to have converted its segments", WHOLE_SECONDS, lambda status: not status["segments_unlike"])
 
     def _wait_status(self, what: str, seconds: float,
                      right: Callable[[dict[str, Any]], bool]) -> None:
@@ -254,10 +264,11 @@ class Store:
 
     def _redundancy(self) -> list[str]:
         """What its configuration says of several backups."""
+        rate = [] if self.other is None else [f"convert_rate = {CONVERT_RATE}"]
         if self.code:
             data = int(self.code.partition("+")[0])
-            return [f"code = {self.code}", f"min_parity = {self.min_replicas - data}"]
-        return [f"replicas = {self.replicas}", f"min_replicas = {self.min_replicas}"]
+            return [f"code = {self.code}", f"min_parity = {self.min_replicas - data}", *rate]
+        return [f"replicas = {self.replicas}", f"min_replicas = {self.min_replicas}", *rate]
 
     def _moves(self, host: Host) -> str:
         """Sections with which the other hosts and @host move the store to themselves."""

@@ -22,6 +22,8 @@ AWAY = (1, 50)
 FENCED_SECONDS = 20.0
 # The time of a recovery, roughly.
 RECOVERY_SECONDS = 8.0
+# The time of a conversion, roughly.
+CONVERT_SECONDS = 10.0
 # The time of a move, until its target serves.
 MOVE_SECONDS = 4.0
 # A host is cut off for so long, and a target is started so often before it has to serve.
@@ -164,6 +166,23 @@ class Rounds:
         require(status == 0, f"after SIGTERM the daemon ends with {status}")
         self.store.open(self.store.now.host)
         return "every daemon was restarted, servers first with an older version of the protocol"
+
+    def convert(self) -> str:
+        """A coded store gets replicas, or the other way round; its host loses its power meanwhile, as in primary_power."""
+        self.store.forget()
+        self.store.convert()
+        self.store.open(self.store.now.host)
+        self.verify()
+        self.store.load()
+        seconds = self.rng.uniform(0.0, CONVERT_SECONDS)
+        time.sleep(seconds)
+        status = self.store.status()
+        require(status is not None, "the daemon does not tell its status")
+        assert status is not None
+        told = self.primary_power()
+        self.store.wait_converted()
+        return (f"converted to {self.store.code or 'replicas'}; {told}, after {seconds:.1f} s, with {status['segments_unlike']} "
+                "segments to convert")
 
     # ---- Troubles of a backup ------------------------------------------------
 
@@ -495,6 +514,6 @@ class Rounds:
 # Of stores that hosts move to themselves.
 MOVES = (Rounds.moved, Rounds.source_power, Rounds.target_power, Rounds.move_link)
 TROUBLES: dict[str, Callable[[Rounds], str]] = {trouble.__name__: trouble for trouble in (
-    Rounds.primary_power, Rounds.recovery_power, Rounds.daemon_killed, Rounds.rolling,
+    Rounds.primary_power, Rounds.recovery_power, Rounds.daemon_killed, Rounds.rolling, Rounds.convert,
     Rounds.backup_power, Rounds.server_killed, Rounds.drive, Rounds.slow, Rounds.corrupt,
     Rounds.left_behind, Rounds.small, Rounds.link, Rounds.hang, Rounds.partition, *MOVES)}
