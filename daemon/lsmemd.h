@@ -183,7 +183,9 @@ bool take_run(struct lsmemd *d);
 void take_tick(struct lsmemd *d, uint64_t now);
 void take_gather(struct lsmemd *d);
 struct pull *take_pull(const struct lsmemd *d);
+struct bulk *take_bulk(const struct lsmemd *d);
 void take_pull_start(struct lsmemd *d);
+bool take_pull_waits(const struct lsmemd *d);
 void take_close(struct lsmemd *d);
 
 int frozen_claim(struct lsmemd *d, const struct cluster_taken *taken);

@@ -142,6 +142,7 @@ static const struct setting settings[] = {
 	VALUE("move", "listen", config, move.listen, false),
 	VALUE("move", "from", config, move.from, false),
 	VALUE("move", "secret", config, move.secret, false),
+	VALUE("move", "bring_rate", config, move.bring_rate, true),
 };
 
 /* Live changes count from the next request (timeout) or the next opening of the backup. */

@@ -13,6 +13,7 @@
 #define LSMEMD_SERVE_H
 
 #include "lsmemd.h"
+#include "move/bulk.h"
 
 #define ACKS		512u
 #define RANGES		1024u
@@ -143,6 +144,7 @@ struct range {
  * @near_told: what the kernel was told last of places on it, by id
  * @fetches: requests of the kernel
  * @fills: answers for the kernel
+ * @brings: objects for the kernel that it has not asked for
  * @fetch_slots: reads of fetching
  * @move: the source of a migration; NULL: the store cannot be moved
  * @free: slots without a request
@@ -183,6 +185,7 @@ struct serve {
 	struct near_told near_told[NEAR_TOLD];
 	struct lsmem_fetch_one fetches[KERNEL_FETCHES];
 	struct lsmem_fill_one fills[KERNEL_FETCHES];
+	struct lsmem_bring_one brings[BULK_OBJECTS];
 	struct fetch_slot fetch_slots[FETCH_READS * CORE_BACKUPS];
 	struct serve_move *move;
 	struct slot *free;

@@ -9,7 +9,7 @@
  * one call.
  *
  * While this host has a connection to the source of a move, its memory is asked first (move/pull.h): the backups get what it does
- * not have, or does not answer in time.
+ * not have, or does not answer in time. Behind that all of this memory is read (move/bulk.h), and given to the kernel unasked.
  *
  * If a backup is a block device, not on another host, the kernel reads it itself (LSMEM_REPL_NEAR): it is told
  * where a segment is there when it asks for an object of it.
@@ -26,6 +26,7 @@
 #include "backup/nvmf_address.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "move/bulk.h"
 #include "move/pull.h"
 #include "remote/wire.h"
 #include "serve.h"
@@ -33,6 +34,8 @@
 #define FETCH_STEP_NS	1000000u	/* shortest time from one look at deadlines to the next */
 #define FETCH_LOOK_NS	5000000u	/* and the longest, while something has a deadline */
 #define FETCH_SAY_NS	1000000000u	/* from one message about failures to the next */
+
+_Static_assert(BULK_OBJECTS <= KERNEL_FETCHES, "objects of a call");
 
 static void fetch_polled(struct loop_op *op, int res)
 {
@@ -169,6 +172,25 @@ static bool give_fills(struct serve *s)
 	return true;
 }
 
+/* Give the kernel what has been read behind its requests: of one seglet at a time, as its requests wait meanwhile. */
+static void bring(struct serve *s)
+{
+	struct bulk *bulk = take_bulk(s->d);
+	uint32_t n = bulk ? bulk_objects(bulk, s->brings) : 0;
+	int err;
+
+	if (!n)
+		return;
+	err = kernel_bring(&s->d->kernel, s->brings, n);
+	if (err) {
+		if (err != -ENOTTY)	/* an older module: what it asks for it gets */
+			log_warn("%s: does not take what it has not asked for: %s", s->d->kernel.name, strerror(-err));
+		bulk_end(bulk);
+		n = 0;
+	}
+	bulk_brought(bulk, s->brings, n, clock_now_ns());
+}
+
 /* How many requests can be taken: those that the source's memory is asked for may have to be read from the backups. */
 static uint32_t room_for(const struct serve *s)
 {
@@ -253,6 +275,8 @@ static void arm(struct serve *s, uint64_t now)
 	due = fetch_due(s->d->fetch);
 	if (pull && pull_due(pull) < due)
 		due = pull_due(pull);
+	if (pull && bulk_due(take_bulk(s->d), now) < due)
+		due = bulk_due(take_bulk(s->d), now);
 	if (due == FETCH_NEVER)
 		return;
 	due = due > now + FETCH_STEP_NS ? due - now : FETCH_STEP_NS;
@@ -292,6 +316,7 @@ bool serve_fetch(struct serve *s)
 		gave = !s->error && give_fills(s);
 		any |= gave;
 	} while (gave && !s->error);
+	bring(s);
 	tell_failed(s, now);
 	arm(s, now);
 	return any;
@@ -301,13 +326,12 @@ bool serve_fetch(struct serve *s)
  * serve_fetch_waits - has serve_fetch() to go on, though nothing has come?
  * @s: the steady state
  *
- * Return: true: take_run() has lost the source's connection, and the backups are to answer what was asked of it.
+ * Return: true: take_run() has lost the source's connection, and the backups are to answer what was asked of it; or more of the
+ * source's memory is to be read, or given to the kernel.
  */
 bool serve_fetch_waits(const struct serve *s)
 {
-	const struct pull *pull = take_pull(s->d);
-
-	return pull && pull_has_back(pull) && fetches(s);
+	return take_pull_waits(s->d) && fetches(s);
 }
 
 /* Lose the backups that have not answered a read for their timeout. */

@@ -9,12 +9,12 @@
  *	take_stale()		.. and it does not count
  *	take_served()		the store is served
  *	take_run(), take_tick()	in the steady state, until the source knows that nothing is needed from it
- *	take_pull()		for serve_fetch.c: what is read from the source's memory meanwhile
+ *	take_pull(), take_bulk()	for serve_fetch.c: what is read from the source's memory meanwhile
  *	take_close()		the end
  *
  * The backups are read beside the source's daemon, before anything is asked of it, and again for the newest digest; they are
  * held, and the source is fenced, when this host has the store. What is asked for in the beginning is read from the source's
- * memory (move/pull.h), and all else from the backups.
+ * memory (move/pull.h), and behind it all that has room here (move/bulk.h); all else comes from the backups.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,16 +25,19 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/notify.h"
 #include "base/secret.h"
 #include "base/thread.h"
 #include "lsmemd.h"
+#include "move/bulk.h"
 #include "move/pull.h"
 #include "move/target.h"
 #include "remote/move_caller.h"
 
 #define MS		1000000u
 #define SAY_NS		1000000000ull	/* between messages of progress */
+#define READ_MEMORY	((size_t)PULL_MEMORY + BULK_MEMORY)
 
 /**
  * struct take - the target
@@ -55,7 +58,10 @@
  * @making: @thread was started, and not joined
  * @made: @thread is done, with @make_err
  * @make_err: 0 or a negative errno
- * @pull: reads the source's memory, by @target's @known; NULL: nothing is read there
+ * @memory: for what is read there
+ * @pull: reads the source's memory, by @target's @known, when the kernel asks; NULL: nothing is read there
+ * @bulk: .. all of it; NULL with @pull
+ * @bringing: the kernel was not told yet that no more comes by @bulk
  * @pull_error: why its memory could not be registered, a negative errno, and is not tried again; 0: it was, or is to be
  * @all: nothing of the store is on the backups alone
  * @here: the source is only told that nothing is needed from it: this host had the store at its start
@@ -80,7 +86,10 @@ struct take {
 	bool making;
 	atomic_bool made;
 	int make_err;
+	void *memory;
 	struct pull *pull;
+	struct bulk *bulk;
+	bool bringing;
 	int pull_error;
 	bool all;
 	bool here;
@@ -139,15 +148,22 @@ static void connected(struct move_caller *caller, const struct session_setup *se
 
 static void pulled(struct move_caller *caller, uint32_t tag)
 {
-	pull_done(of_caller(caller)->pull, tag);
+	struct take *t = of_caller(caller);
+
+	if (tag < PULL_TAGS)
+		pull_done(t->pull, tag);
+	else
+		bulk_done(t->bulk, tag - PULL_TAGS);
 }
 
 static void gone(struct move_caller *caller, const char *why)
 {
 	struct take *t = of_caller(caller);
 
-	if (t->pull)
+	if (t->pull) {
 		pull_cut(t->pull);
+		bulk_cut(t->bulk);
+	}
 	target_gone(&t->target, why);
 }
 
@@ -290,12 +306,32 @@ static void do_recover(struct target *target, const struct recover_told *told)
 	of_target(target)->told = told;
 }
 
+/* Nothing more is read before it is asked for. */
+static void bring_ends(struct take *t)
+{
+	struct bulk_stats stats;
+
+	t->bringing = false;
+	bulk_stats(t->bulk, &stats);
+	log_notice("%s: %" PRIu64 " objects, %" PRIu64 " MiB, came from the memory of host %s, %" PRIu64 " ms after the store was served%s",
+		   t->d->kernel.name, stats.objects, stats.bytes >> 20, t->d->config.move.from.host,
+		   (clock_now_ns() - t->ended_ns) / MS, bulk_is_all(t->bulk) ? "" : "; what else there is stays on the backups");
+	(void)kernel_bring(&t->d->kernel, NULL, 0);	/* it warms by segments, if anything is left */
+}
+
 /* What the source has in its memory is on the backups, too: the store is durable (check_words()). It is the faster replica. */
 static bool does_need(struct target *target)
 {
 	struct take *t = of_target(target);
+	uint64_t now = clock_now_ns();
 
-	return t->pull && pull_wants(t->pull, t->all, clock_now_ns());
+	if (!t->pull)
+		return false;
+	if (bulk_wants(t->bulk, now))
+		return true;
+	if (t->bringing)
+		bring_ends(t);
+	return pull_wants(t->pull, t->all || bulk_is_all(t->bulk), now);
 }
 
 static const struct target_user target_user = {
@@ -389,12 +425,15 @@ static void open_pull(struct take *t)
 	if (!t->pull || t->pull_error || pull_is_open(t->pull) || !t->target.linked || t->caller.over ||
 	    connection->step != MOVE_HAS)
 		return;
-	t->pull_error = move_caller_memory(&t->caller, pull_memory(t->pull), PULL_MEMORY);
-	if (t->pull_error)
+	t->pull_error = move_caller_memory(&t->caller, t->memory, READ_MEMORY);
+	if (t->pull_error) {
 		log_warn("%s: nothing more is read from the memory of host %s: %s", t->d->where, t->d->config.move.from.host,
 			 strerror(-t->pull_error));
-	else
-		pull_open(t->pull, &connection->ready.keys);
+		bulk_end(t->bulk);
+		return;
+	}
+	pull_open(t->pull, &connection->ready.keys);
+	bulk_open(t->bulk, &connection->ready.keys);
 }
 
 static void run(struct take *t)
@@ -430,8 +469,10 @@ static void gather(struct take *t)
 	move->blocks = connection->stream.sequence ? connection->stream.sequence - 1 : 0;
 	if (t->target.known)
 		move->objects = known_objects(t->target.known);
-	if (t->pull)
+	if (t->pull) {
 		pull_stats(t->pull, &move->pull);
+		bulk_stats(t->bulk, &move->bulk);
+	}
 	if (t->moved_ns)
 		move->stopped_ns = (t->ended_ns ? t->ended_ns : clock_now_ns()) - t->moved_ns;
 }
@@ -516,7 +557,11 @@ static int is_here(struct take *t)
 static void forget(struct take *t)
 {
 	pull_free(t->pull);
+	bulk_free(t->bulk);
+	memory_put(t->memory);
 	t->pull = NULL;
+	t->bulk = NULL;
+	t->memory = NULL;
 	if (t->target.known)
 		known_free(t->target.known);
 	t->target.known = NULL;
@@ -654,6 +699,22 @@ void take_stale(struct lsmemd *d)
 
 /* ---- In the steady state ---------------------------------------------------------------- */
 
+/* What reads the source's memory. Without memory for it all comes from the backups. */
+static void begin_reads(struct take *t)
+{
+	const struct move_store *store = &t->target.store;
+	uint64_t now = clock_now_ns();
+
+	t->memory = memory_get(READ_MEMORY);
+	if (!t->memory)
+		return;
+	memset(t->memory, 0, READ_MEMORY);
+	t->bulk = bulk_new(t->target.known, store->indices, store->seglets, (uint8_t *)t->memory + PULL_MEMORY, now);
+	if (t->bulk)
+		t->pull = pull_new(t->target.known, store->indices, store->seglets, t->memory, now);
+	t->bringing = t->pull;
+}
+
 /**
  * take_served - the store is served
  * @d: the daemon
@@ -682,7 +743,7 @@ void take_served(struct lsmemd *d)
 			   t->target.stale ? "recovered from the backups" : "by what that host told");
 	/* What does not count any more is not asked for in the source's memory either. */
 	if (!t->target.stale)
-		t->pull = pull_new(t->target.known, t->target.store.indices, t->target.store.seglets, clock_now_ns());
+		begin_reads(t);
 	if (!t->pull)
 		forget(t);
 }
@@ -700,17 +761,45 @@ struct pull *take_pull(const struct lsmemd *d)
 }
 
 /**
+ * take_bulk - what reads all of the source's memory
+ * @d: the daemon
+ *
+ * Return: for objects that nothing has asked for; NULL with take_pull().
+ */
+struct bulk *take_bulk(const struct lsmemd *d)
+{
+	(void)d;
+	return the_take.d ? the_take.bulk : NULL;
+}
+
+/**
  * take_pull_start - start READs of the source's memory
  * @d: the daemon; take_pull() is not NULL
  */
 void take_pull_start(struct lsmemd *d)
 {
+	uint64_t now = clock_now_ns();
 	struct take *t = &the_take;
 	struct pull_read read;
 
-	(void)d;
+	bulk_step(t->bulk, now);
 	while (!t->caller.over && pull_next(t->pull, &read))
 		move_caller_pull(&t->caller, read.tag, read.data, read.length, read.address, read.key);
+	bulk_pace(t->bulk, d->config.move.bring_rate, pull_held(t->pull));
+	while (!t->caller.over && bulk_next(t->bulk, now, &read))
+		move_caller_pull(&t->caller, PULL_TAGS + read.tag, read.data, read.length, read.address, read.key);
+}
+
+/**
+ * take_pull_waits - can take_pull_start(), or serve_fetch.c with what was read, go on at once?
+ * @d: the daemon
+ */
+bool take_pull_waits(const struct lsmemd *d)
+{
+	const struct take *t = &the_take;
+
+	(void)d;
+	return t->d && t->pull && (pull_has_back(t->pull) || (!t->caller.over && bulk_waits(t->bulk, clock_now_ns())));
 }
 
 /**

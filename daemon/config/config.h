@@ -44,12 +44,14 @@ struct config_cluster {
  * @listen: address that the daemon listens on for hosts that move the store to themselves, a number
  * @from: address of a host that has the store, and from which this host moves it to itself at a start
  * @secret: file of the secret that both hosts must prove
+ * @bring_rate: bytes a second, to read the source's memory before anything asks for it; 0: as fast as it goes
  */
 struct config_move {
 	struct wire_address listen, from;
 	char secret[PATH_MAX];
+	uint64_t bring_rate;
 	/* private: line of each key in the file; 0: the key is not there */
-	unsigned int listen_line, from_line, secret_line;
+	unsigned int listen_line, from_line, secret_line, bring_rate_line;
 };
 
 /**

@@ -560,6 +560,7 @@ static const struct config_key config_keys[] = {
 	KEY(move, listen, set_move_listen),
 	KEY(move, from, set_move_from),
 	KEY(move, secret, set_path, TO(move.secret)),
+	KEY(move, bring_rate, set_rate, TO(move.bring_rate)),
 	KEY(server, listen, set_server_listen),
 	KEY(server, key, set_path, TO(server.options.key)),
 	KEY(server, wire_min, set_wire, TO(server.options.wire_min)),

@@ -719,6 +719,25 @@ int kernel_fill(struct kernel *kernel, struct lsmem_fill_one *fills, uint32_t nr
 }
 
 /**
+ * kernel_bring - give objects that were not asked for
+ * @kernel: the store, tiered
+ * @ones: their entries; out: the result of each
+ * @nr: elements at @ones, up to KERNEL_FETCHES; 0: no more come
+ *
+ * Return: 0, or a negative errno of LSMEM_REPL_BRING; -ENOTTY: the module is older than this call.
+ */
+int kernel_bring(struct kernel *kernel, struct lsmem_bring_one *ones, uint32_t nr)
+{
+	struct lsmem_bring bring = {
+		.size = sizeof(bring),
+		.entries = (uintptr_t)ones,
+		.nr = nr,
+	};
+
+	return call(kernel->fd, LSMEM_REPL_BRING, &bring);
+}
+
+/**
  * kernel_near - name the drive that the kernel reads itself
  * @kernel: the store, tiered
  * @fd: of a block device; -1: none

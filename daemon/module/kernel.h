@@ -114,6 +114,7 @@ void kernel_limit(struct kernel *kernel, uint32_t segments);
 int kernel_clean(struct kernel *kernel, const uint64_t *segments, uint32_t *nr, bool anyway);
 int kernel_fetch(struct kernel *kernel, struct lsmem_fetch_one *requests, uint32_t room);
 int kernel_fill(struct kernel *kernel, struct lsmem_fill_one *fills, uint32_t nr);
+int kernel_bring(struct kernel *kernel, struct lsmem_bring_one *ones, uint32_t nr);
 int kernel_near(struct kernel *kernel, int fd);
 int kernel_near_place(struct kernel *kernel, uint64_t segment, uint64_t offset);
 

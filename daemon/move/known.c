@@ -358,6 +358,23 @@ bool known_listing(const struct known *known, uint64_t index, struct known_listi
 	return true;
 }
 
+/**
+ * known_is - is an entry the one that was told? (PULL_CHECK)
+ * @listing: of an object, as known_listing() has it
+ * @index: of its handle
+ * @e: the entry, of which the header is there; it may be anything
+ *
+ * Its CRC, which the kernel checks, covers the rest.
+ */
+bool known_is(const struct known_listing *listing, uint64_t index, const struct lsmem_entry *e)
+{
+	return lsmem_entry_handle(e) == lsmem_handle_make(index, listing->generation) &&
+	       lsmem_entry_version(e) == listing->version &&
+	       lsmem_entry_home(e) == LSMEM_LISTING_GET(listing->meta, HOME) * LSMEM_ALIGN / LSMEM_BLOCK &&
+	       lsmem_entry_sane(e) && lsmem_entry_type(e) == LSMEM_TYPE_OBJECT &&
+	       lsmem_entry_bytes(e) == lsmem_entry_size((uint32_t)LSMEM_LISTING_GET(listing->meta, LENGTH));
+}
+
 static bool told_segment(void *context, uint32_t number, uint64_t id, uint32_t generation, uint32_t length)
 {
 	struct known *known = context;

@@ -42,6 +42,7 @@ uint32_t known_segments(const struct known *known);
 uint64_t known_objects(const struct known *known);
 uint32_t known_room(const struct known *known);
 bool known_listing(const struct known *known, uint64_t index, struct known_listing *listing, uint64_t *segment);
+bool known_is(const struct known_listing *listing, uint64_t index, const struct lsmem_entry *e);
 void known_told(struct known *known, uint64_t term, uint64_t sequence, uint64_t objects, struct recover_told *told);
 
 #endif

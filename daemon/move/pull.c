@@ -4,13 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "core/fetch.h"
 #include "pull.h"
 
 #define SECOND_NS	1000000000ull
-
-_Static_assert(PULL_SLOTS * (PULL_BYTES + LSMEM_BLOCK) <= PULL_MEMORY, "memory");
 
 enum pull_state {
 	PULL_FREE,
@@ -89,11 +86,12 @@ struct pull {
  * @known: all that the source has told; must stay as long as the result
  * @indices: of the store, as for known_new()
  * @seglets: of the source's memory
+ * @memory: PULL_MEMORY bytes of zeroes, for READs; must stay likewise
  * @now: the time, ns, of a clock that only rises
  *
  * Return: to be freed by pull_free(); NULL: there is no memory.
  */
-struct pull *pull_new(const struct known *known, uint64_t indices, uint32_t seglets, uint64_t now)
+struct pull *pull_new(const struct known *known, uint64_t indices, uint32_t seglets, void *memory, uint64_t now)
 {
 	struct pull *p = calloc(1, sizeof(*p));
 
@@ -103,13 +101,8 @@ struct pull *pull_new(const struct known *known, uint64_t indices, uint32_t segl
 	p->indices = indices;
 	p->seglets = seglets;
 	p->begun_ns = p->last_ns = now;
-	p->memory = memory_get(PULL_MEMORY);
-	if (p->memory) {
-		memset(p->memory, 0, PULL_MEMORY);
-		return p;
-	}
-	free(p);
-	return NULL;
+	p->memory = memory;
+	return p;
 }
 
 /**
@@ -118,19 +111,7 @@ struct pull *pull_new(const struct known *known, uint64_t indices, uint32_t segl
  */
 void pull_free(struct pull *p)
 {
-	if (!p)
-		return;
-	memory_put(p->memory);
 	free(p);
-}
-
-/**
- * pull_memory - what READs write to: PULL_MEMORY bytes
- * @p: the state
- */
-void *pull_memory(const struct pull *p)
-{
-	return p->memory;
 }
 
 static uint8_t *pull_buffer(const struct pull *p, const struct pull_slot *slot)
@@ -344,16 +325,6 @@ bool pull_next(struct pull *p, struct pull_read *read)
 	return true;
 }
 
-/* Is it the entry that was told? Its CRC, which the kernel checks, covers the rest. */
-static bool pull_check(const struct pull_slot *slot, const struct lsmem_entry *e)
-{
-	const struct known_listing *listing = &slot->listing;
-
-	return lsmem_entry_handle(e) == lsmem_handle_make(slot->index, listing->generation) &&
-	       lsmem_entry_version(e) == listing->version && lsmem_entry_home(e) == slot->one.block &&
-	       lsmem_entry_sane(e) && lsmem_entry_type(e) == LSMEM_TYPE_OBJECT && lsmem_entry_bytes(e) == slot->bytes;
-}
-
 static void pull_wrong(struct pull *p, struct pull_slot *slot)
 {
 	p->stats.wrong++;
@@ -386,7 +357,7 @@ void pull_done(struct pull *p, uint32_t tag)
 			pull_piece(slot);
 		return;
 	}
-	if (pull_check(slot, (const void *)(pull_buffer(p, slot) + PULL_HEAD)))
+	if (known_is(&slot->listing, slot->index, (const void *)(pull_buffer(p, slot) + PULL_HEAD)))
 		slot->state = PULL_READY;
 	else
 		pull_wrong(p, slot);

@@ -38,7 +38,7 @@
  */
 #define PULL_HEAD	(LSMEM_BLOCK - LSMEM_ALIGN)
 #define PULL_BYTES	(LSMEM_OBJECT_MAX + 2 * LSMEM_BLOCK)	/* a buffer */
-#define PULL_MEMORY	(18u << 20)	/* buffers, and a block each for the seglet table: whole huge pages */
+#define PULL_MEMORY	(PULL_SLOTS * (PULL_BYTES + LSMEM_BLOCK))	/* buffers, and a block each for the seglet table */
 #define PULL_IDLE_S	10u			/* nothing has come: the source is not needed any more .. */
 #define PULL_MOST_S	600u			/* .. nor after that */
 
@@ -50,7 +50,7 @@ struct pull;
  * @address: in the memory of the source
  * @key: of this memory
  * @length: bytes
- * @data: memory for it, within that of pull_memory()
+ * @data: memory for it, within that of pull_new()
  */
 struct pull_read {
 	uint32_t tag, key, length;
@@ -70,9 +70,8 @@ struct pull_stats {
 	uint64_t objects, bytes, late, wrong, cut;
 };
 
-struct pull *pull_new(const struct known *known, uint64_t indices, uint32_t seglets, uint64_t now);
+struct pull *pull_new(const struct known *known, uint64_t indices, uint32_t seglets, void *memory, uint64_t now);
 void pull_free(struct pull *p);
-void *pull_memory(const struct pull *p);
 void pull_open(struct pull *p, const struct move_keys *keys);
 void pull_cut(struct pull *p);
 bool pull_is_open(const struct pull *p);

@@ -307,6 +307,7 @@ static void put_fetching(const struct page *page)
 {
 	const struct fetch_stats *fetch = &page->status->fetch;
 	const struct pull_stats *pull = &page->status->move.pull;
+	const struct bulk_stats *bulk = &page->status->move.bulk;
 	const char *latency = "lsmem_fetch_latency_seconds";
 	const struct row rows[] = {
 		{ "lsmem_fetches_total", "Fetch requests of the kernel that were answered with data.",
@@ -340,6 +341,10 @@ static void put_fetching(const struct page *page)
 		{ "lsmem_fetch_source_failed_total",
 		  "Requests that the source's memory was asked for, and a backup has answered.",
 		  pull->late + pull->wrong + pull->cut },
+		{ "lsmem_brought_total",
+		  "After a move to this host: objects that were read from its source's memory before anything asked for them.",
+		  bulk->objects },
+		{ "lsmem_brought_bytes_total", "Bytes of these objects.", bulk->bytes },
 	};
 
 	put_header(page, latency, "histogram",

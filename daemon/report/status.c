@@ -368,6 +368,9 @@ static void put_move(struct status *status)
 	put(status, "\"pulled\": %" PRIu64 ", \"pulled_bytes\": %" PRIu64 ", \"pulls_late\": %" PRIu64
 	    ", \"pulls_failed\": %" PRIu64 ", ",
 	    move->pull.objects, move->pull.bytes, move->pull.late, move->pull.wrong + move->pull.cut);
+	put(status, "\"brought\": %" PRIu64 ", \"brought_bytes\": %" PRIu64 ", \"brought_wrong\": %" PRIu64
+	    ", \"bring_left_bytes\": %" PRIu64 ", ",
+	    move->bulk.objects, move->bulk.bytes, move->bulk.wrong, (uint64_t)move->bulk.left * LSMEM_SEGLET_BYTES);
 	put_seconds(status, "stopped_seconds", move->stopped_ns);
 	put(status, ", \"cancels\": %" PRIu64 ", \"cancel_refused\": ", move->cancels);
 	put_string(status, move->refused);

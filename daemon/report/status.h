@@ -16,6 +16,7 @@
 #include "cluster/cluster.h"
 #include "core/core.h"
 #include "core/fetch.h"
+#include "move/bulk.h"
 #include "move/pull.h"
 
 #define LSMEMD_VERSION		"0.1.0"
@@ -52,7 +53,8 @@ struct status_backup {
  * @objects: source: of the frozen store, 0 before; target: that are known
  * @left: source: segments that are still to be told
  * @stopped_ns: how long the clients were stopped, or are, by the last move that has stopped them
- * @pull: target: what was read from the source's memory
+ * @pull: target: what was read from the source's memory when the kernel asked
+ * @bulk: target: .. and behind that
  * @cancels: SIGUSR2 that were answered
  * @refused: why the last of these has cancelled nothing; "": it has cancelled a move
  * @ends: moves that have ended since the daemon was started
@@ -64,6 +66,7 @@ struct status_move {
 	char host[STATUS_HOST_BYTES];
 	uint64_t bytes, blocks, objects, left, stopped_ns;
 	struct pull_stats pull;
+	struct bulk_stats bulk;
 	uint64_t cancels;
 	char refused[STATUS_CAUSE_BYTES];
 	uint64_t ends;

@@ -57,6 +57,7 @@ good 'moves' "$instant$move"
 good 'moves of a tiered store, a port' "[store]\ncapacity = 1G\n${cluster}http://10.0.0.1:2379\n[move]\nlisten = rdma://[::]:7472\nsecret = /move\n"
 good 'moves, backups that etcd knows' "$instant$taken$uuid\nsecret = /key\n[move]\nlisten = rdma://10.0.0.5\nsecret = /move\n"
 good 'moves to this host' "$instant${cluster}http://10.0.0.1:2379\n[move]\nfrom = rdma://host\nsecret = /move\n"
+good 'moves to this host, at a rate' "$instant${cluster}http://10.0.0.1:2379\n[move]\nfrom = rdma://host\nsecret = /move\nbring_rate = 100M\n"
 good 'moves to this host and away' "$instant${move}from = rdma://10.0.0.6:7472/data\n"
 good 'lower-case suffix' "[store]\nsize = 128m\n$path"
 
@@ -291,6 +292,7 @@ for rate in 0 1K 2T fast; do
 	for key in copy_rate convert_rate; do
 		bad "$key $rate" "[store]\n$key = $rate\n" "2: $key = $rate: allowed are bytes a second from 1M to 1T"
 	done
+	bad "bring_rate $rate" "[move]\nbring_rate = $rate\n" "2: bring_rate = $rate: allowed are bytes a second from 1M to 1T"
 done
 for seconds in -1 3601 soon; do
 	bad "wait $seconds" "[store]\nwait = ${seconds}0000\n" "2: wait = ${seconds}0000: allowed are seconds from 0 to 86400, and forever"

@@ -18,6 +18,7 @@ acked=$scratch/acked		# lines "BLOCK BYTE": acknowledged, the last one of a bloc
 tried=$scratch/tried		# likewise, before they are written
 (umask 077; head -c 32 /dev/urandom >"$secret")
 touch "$acked" "$tried"
+bulk_mib=24
 declare -A pids
 bail() { tail -n 60 "$scratch"/log.? | sed 's/^/# /'; echo "Bail out! nothing else can be tested"; exit 1; }
 other() { [ "$1" = a ] && echo b || echo a; }
@@ -101,6 +102,13 @@ write_ends()
 	kill -KILL "$writer" $children 2>/dev/null
 	wait "$writer" 2>/dev/null
 }
+# write_bulk HOST: write what nothing else writes to, behind the other blocks.  It lies in segments in memory then, not in what
+# was fetched from other memory, which is told as cold.
+write_bulk()
+{
+	head -c "${bulk_mib}M" /dev/urandom >"$scratch/bulk"
+	dd if="$scratch/bulk" of="/dev/$(named "$1")" bs=1M seek=1 oflag=direct status=none
+}
 # all_there HOST: each block is as it was acknowledged last, or as it was to be written last
 all_there()
 {
@@ -112,7 +120,7 @@ all_there()
 	done < <(awk 'NR == FNR { try[$1] = $2; next } { last[$1] = $2 } END { for (b in last) print b, last[b], try[b] }' \
 		 "$tried" "$acked")
 	echo "# $seen blocks compared, $(wc -l <"$acked") writes acknowledged"
-	[ $wrong = 0 ]
+	[ $wrong = 0 ] && cmp "$scratch/bulk" <(dd if="/dev/$store" bs=1M skip=1 count=$bulk_mib iflag=direct status=none)
 }
 # tidy: what a killed daemon was making
 tidy()
@@ -124,11 +132,17 @@ tidy()
 }
 # vanishes HOST: it has no store any more
 vanishes() { [ -z "$(named "$1")" ] || "$ctl" destroy --force "$(named "$1")" 2>/dev/null; }
-# move_of HOST KEY: of the move, in the status of its daemon
+# move_of HOST FILTER: of the move, in the status of its daemon
 move_of()
 {
 	store=$(named "$1")
-	"$ctl" backups "$store" >/dev/null && jq -r ".move.$2" "/run/lsmem/$store.json"
+	"$ctl" backups "$store" >/dev/null && jq -r ".move | $2" "/run/lsmem/$store.json"
+}
+# cold_of HOST: bytes of its store that are on the backups alone
+cold_of()
+{
+	local s=/sys/class/lsmem/$(named "$1")/tier
+	echo $(($(cat "$s/cold_bytes") > $(cat "$s/cached_bytes") ? $(cat "$s/cold_bytes") - $(cat "$s/cached_bytes") : 0))
 }
 # owners: how many stores there are that are served
 owners()
@@ -151,6 +165,7 @@ host a --format
 ok 'a: formatted and active' until_true 60 since_host a 'serving, backup' || bail
 uuid=$(cat "/sys/class/lsmem/$(named a)/uuid")
 ok 'a: listens' until_true 30 since_host a 'listening for moves'
+write_bulk a
 
 # ---- There and back -----------------------------------------------------------------
 # moves FROM TO NAME [LOAD]: TO moves the store to itself
@@ -168,17 +183,22 @@ moves()
 	ok "$name: by what $from told" since_host "$to" "moved from host $remote: served .* by what that host told"
 	ok "$name: what was acknowledged can be read at once" all_there "$to"
 	# On a busy machine a READ can be late: then a backup answers.
-	ok "$name: and was read from the memory of $from" [ "$(move_of "$to" pulled)" -gt "$(move_of "$to" pulls_late)" ]
-	is "$name: nothing else was there" "$(move_of "$to" pulls_failed)" 0
+	ok "$name: and was read from the memory of $from" \
+		[ "$(move_of "$to" '.pulled + .brought - .pulls_late')" -gt 0 ]
+	is "$name: nothing else was there" "$(move_of "$to" .pulls_failed)" 0
 	ends "$from"
 	is "$name: the daemon of $from ends" "$status" 0
 	ok "$name: $from has let go" since_host "$from" 'needs nothing of this one: its memory is freed'
 	ok "$name: $to knows" until_true 20 since_host "$to" 'keeps nothing of the store any more'
+	ok "$name: ahead of what asks for it" [ "$(move_of "$to" .brought)" -gt 0 ]
+	is "$name: all was read" "$(move_of "$to" '"\(.bring_left_bytes) \(.brought_wrong)"')" '0 0'
+	is "$name: nothing is on the backups alone" "$(cold_of "$to")" 0
 	ok "$name: what a writer had open can go" until_true 40 vanishes "$from"
 	ok "$name: $to can be moved from" until_true 30 since_host "$to" 'listening for moves'
 	is "$name: one owner" "$(owners)" 1
 	ok "$name: what was acknowledged is there" all_there "$to"
-	sed -n "$((mark[$to] + 1)),\$s/^.*\(this host has the store\|moved from host\)/# \1/p" "$scratch/log.$to"
+	sed -n "$((mark[$to] + 1)),\$s/^.*\(this host has the store\|moved from host\|[0-9]* objects, .* came from\)/# \1/p" \
+		"$scratch/log.$to"
 }
 name='another secret'
 head -c 32 /dev/urandom >"$secret.other"
@@ -199,10 +219,10 @@ cp "$scratch/right.conf" "$scratch/b.conf"
 gave_up()
 {
 	ok "$name: in a's log" until_true 10 since_host a "b at .* has gone: it gives up: $1"
-	is "$name: in a's status" "$(move_of a last.cause)" "it gives up: $1"
-	is "$name: in a's status: the error" "$(move_of a last.error)" "$2"
-	is "$name: in a's status: the host" "$(move_of a last.host)" b
-	is "$name: in a's status: its state" "$(move_of a role) $(move_of a state)" 'source serves'
+	is "$name: in a's status" "$(move_of a .last.cause)" "it gives up: $1"
+	is "$name: in a's status: the error" "$(move_of a .last.error)" "$2"
+	is "$name: in a's status: the host" "$(move_of a .last.host)" b
+	is "$name: in a's status: its state" "$(move_of a .role) $(move_of a .state)" 'source serves'
 }
 # What cannot be made here is not taken: its source goes on, and its clients were not stopped.
 name='a name in use'
@@ -354,22 +374,27 @@ moves b a 'back, with load' load
 
 # The source dies while its memory is read: the rest comes from the backups.
 name='the source killed while it is read'
+write_bulk a
 write_on a
 nap 1
 write_ends
 marks
 sed -i '/^from = /d' "$scratch/a.conf"	# started again, it would move the store back
+echo 'bring_rate = 1M' >>"$scratch/b.conf"
 host b
 ok "$name: b serves the store" until_true 60 since_host b 'serving, backup' || bail
 store=$(named b)
 read -r block byte < <(tail -n 1 "$acked")
 maybe=$(awk -v block="$block" '$1 == block { byte = $2 } END { print byte }' "$tried")
 ok "$name: a block is read" eval 'holds "$byte" "$block" || holds "$maybe" "$block"'
-ok "$name: from a's memory" [ "$(move_of b pulled)" -gt 0 ]
-pulled=$(move_of b pulled)
+ok "$name: from a's memory" [ "$(move_of b '.pulled + .brought')" -gt 0 ]
 slay_host a
+pulled=$(move_of b '"\(.pulled) \(.brought)"')
+ok "$name: in the midst" [ "$(move_of b .bring_left_bytes)" -gt 0 ]
 ok "$name: what was acknowledged is there" all_there b
-is "$name: from the backups" "$(move_of b pulled)" "$pulled"
+is "$name: from the backups" "$(move_of b '"\(.pulled) \(.brought)"')" "$pulled"
+sed -i '/^bring_rate = /d' "$scratch/b.conf"
+kill -HUP "${pids[b]}"
 host a
 ok "$name: its next daemon lets go" until_true 60 since_host a 'needs nothing of this one: its memory is freed'
 ends a

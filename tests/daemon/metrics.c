@@ -66,6 +66,7 @@ static void active(void)
 	status.fetch.merged = 5;
 	status.fetch.degraded = 3;
 	status.move.pull = (struct pull_stats){ .objects = 9, .bytes = 900, .late = 1, .wrong = 2, .cut = 4 };
+	status.move.bulk = (struct bulk_stats){ .objects = 11, .bytes = 1100 };
 	status.fetch.backup[0].reads = 80;
 	status.fetch.backup[0].mean_ns = 1500000;
 	histogram_add(&status.fetch.latency, 100000);
