@@ -74,6 +74,11 @@ demo-stripes: setup ## two of five backups lost at once, and a power cut; writes
 	@$(MAKE) --no-print-directory all test-programs
 	qemu/demo-stripes $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
 
+demo-migrate: setup ## a disk and an object store move between hosts, the source loses its power; writes out/demo/migrate.json; SEED=N
+	@qemu/setup demo
+	@$(MAKE) --no-print-directory all test-programs
+	qemu/demo-migrate $(if $(SEED),--seed $(SEED))
+
 demo-scan: setup tools ## revenue of a table under transactions, by exact scans; writes out/demo/scan.json; QUICK=1
 	qemu/demo-scan $(if $(QUICK),--quick)
 
@@ -217,7 +222,7 @@ help: ## this list
 	@echo "SEED=N repeats the run that printed N"
 	@echo "first: make demo, or make test, as root on Debian 12"
 
-.PHONY: all modules lab lib rust tools daemon setup demo demo-cluster demo-tier demo-pages demo-cached demo-stripes demo-scan bench kselftest kunit \
+.PHONY: all modules lab lib rust tools daemon setup demo demo-cluster demo-tier demo-pages demo-cached demo-stripes demo-migrate demo-scan bench kselftest kunit \
 	calls matrix \
 	ci test test-user test-guest test-power torture test-debug test-kcsan test-units fuzz test-programs \
 	check abi-baseline docs sparse install install-built clean help

@@ -110,7 +110,9 @@ class Store:
     code: str = ""		# K+M: coded, with K+M backups; min_replicas is K + min_parity
     other: Optional[str] = None	# what @code was, of a store that is converted; "": replicas
     capacity: Optional[int] = None	# MiB; None: not tiered
-    etcd: Optional[Etcd] = None		# says which host has the store, which hosts then move to themselves
+    etcd: Optional[Etcd] = None		# says which host has the store, which hosts then move to themselves ..
+    bring_rate: str = ""		# .. with so much of the source's memory a second; "": as fast as it goes ..
+    stands: bool = False		# .. or do not: it is stopped on one host, and loaded on another
     figures: Figures = field(default_factory=Figures)
     tenure: Optional[Tenure] = None
     _parts: int = 0
@@ -271,19 +273,22 @@ class Store:
         return [f"replicas = {self.replicas}", f"min_replicas = {self.min_replicas}", *rate]
 
     def _moves(self, host: Host) -> str:
-        """Sections with which the other hosts and @host move the store to themselves."""
+        """Sections with which the other hosts and @host have the store by turns."""
         assert self.etcd is not None
+        if self.stands:
+            return self.etcd.configuration(host)
         # The one that may have it: of those without a backup there are two.
         holders = [backup.host for backup in self.backups]
         other, = (one for one in self.cluster.hosts.values() if one is not host and one not in holders)
         return (f"{self.etcd.configuration(host)}[move]\nlisten = rdma://{host.address}:{MOVE_PORT}\n"
-                f"from = rdma://{other.address}:{MOVE_PORT}\nsecret = {MOVE_KEY}\n")
+                f"from = rdma://{other.address}:{MOVE_PORT}\nsecret = {MOVE_KEY}\n"
+                + (f"bring_rate = {self.bring_rate}\n" if self.bring_rate else ""))
 
     def _configuration(self, host: Host, lock_wait: int) -> str:
         several = len(self.backups) > 1
         text = f"[store]\nkind = {self.kind}\nsize = 128M\n"
         if self.etcd is not None:
-            text += f"name = moving-{self.number}\nrestart = instant\n"
+            text += f"name = moving-{self.number}\nrestart = {'load' if self.stands else 'instant'}\n"
         if self.capacity:
             text += f"capacity = {self.capacity}M\n"
             if self.kind == "block":
