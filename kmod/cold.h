@@ -24,10 +24,9 @@ struct lsmem_store;
 
 #define LSMEM_EVICT_PLANNED	16u	/* segments that one scan finds */
 /*
- * Behind an entry of a cache segment: where it came from.  The index of its segment of the log, and in the upper half where
- * the entry begins there, in its block.
+ * Behind an entry of a cache segment, LSMEM_TRAILER_BYTES: where it came from.  The index of its segment of the log, and in the
+ * upper half where the entry begins there, in its block.
  */
-#define LSMEM_TRAILER_BYTES	8u
 #define LSMEM_INSIDE_UNKNOWN	LSMEM_BLOCK	/* where an entry begins in its block on backups */
 
 /**

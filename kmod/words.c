@@ -13,7 +13,8 @@
  *
  * The segment that has the older version is not told again: of two listings of an index the one with the higher
  * generation counts, then the higher version, then the later one.  Neither fetching nor what happens to cache segments
- * changes a listing: an object that is not in the memory of its segment is told as cold, wherever it is.
+ * changes a listing: an object that is not in the memory of its segment is told as cold, wherever it is.  Its place in a cache
+ * segment (LSMEM_WORDS_CACHED) is a hint, as of the moment when it is told.
  *
  * Why nothing is missing: let the log be still (LSMEM_REPL_FREEZE says frozen), all RETIRE be acknowledged, and no
  * segment be left to tell.
@@ -302,11 +303,22 @@ static long lsmem_words_next(struct lsmem_store *store, struct lsmem_telling *t,
 /* ---- What is in a directory --------------------------------------------- */
 
 /*
+ * The place of an object that lies in a cache segment.  This may be emptied meanwhile, and become another one: then the number is
+ * wrong, and the CRC of what lies there another.
+ */
+static u64 lsmem_words_cached(u64 position, const struct lsmem_segment *cache)
+{
+	u64 number = READ_ONCE(cache->id) - LSMEM_SEGMENT_ID_END;
+
+	return number >> LSMEM_PLACE_CACHE_BITS ? LSMEM_PLACE_COLD : position | number << LSMEM_PLACE_CACHE_SHIFT;
+}
+
+/*
  * Where the object of a listing is; under rcu_read_lock().  A COLD word names a block: of several versions of the object
  * that begin there, each is said to be cold, and the newest is meant.
  */
 static u64 lsmem_words_place(struct lsmem_store *store, const struct lsmem_listing *listing,
-			     const struct lsmem_segment *seg)
+			     const struct lsmem_segment *seg, bool cached)
 {
 	u64 meta = le64_to_cpu(listing->meta), index = lsmem_handle_index(le64_to_cpu(listing->key)), word;
 	const struct lsmem_segment *owner;
@@ -329,9 +341,10 @@ static u64 lsmem_words_place(struct lsmem_store *store, const struct lsmem_listi
 	owner = lsmem_segment_of(store, lsmem_word_position(word));
 	if (owner == seg)
 		return lsmem_word_position(word);
-	return lsmem_segment_is_cache(&store->segments, owner->index) &&
-	       lsmem_cached_origin(store, lsmem_word_position(word), lsmem_entry_bytes(e), NULL) == seg ?
-	       LSMEM_PLACE_COLD : LSMEM_PLACE_NONE;
+	if (!lsmem_segment_is_cache(&store->segments, owner->index) ||
+	    lsmem_cached_origin(store, lsmem_word_position(word), lsmem_entry_bytes(e), NULL) != seg)
+		return LSMEM_PLACE_NONE;
+	return cached ? lsmem_words_cached(lsmem_word_position(word), owner) : LSMEM_PLACE_COLD;
 }
 
 static struct lsmem_segment *lsmem_words_find(struct lsmem_store *store, struct lsmem_words *words)
@@ -353,6 +366,7 @@ static long lsmem_words_places(struct lsmem_store *store, struct lsmem_telling *
 {
 	struct lsmem_listing __user *user = u64_to_user_ptr(words->listings);
 	u32 nr = array_index_nospec(words->nr, LSMEM_WORDS_BATCH + 1), i;
+	bool cached = words->flags & LSMEM_WORDS_CACHED;
 	struct lsmem_segment *seg;
 	bool stays;
 
@@ -361,7 +375,7 @@ static long lsmem_words_places(struct lsmem_store *store, struct lsmem_telling *
 	rcu_read_lock();
 	seg = lsmem_words_find(store, words);
 	for (i = 0; seg && i < nr; i++)
-		t->batch[i].place = cpu_to_le64(lsmem_words_place(store, &t->batch[i], seg));
+		t->batch[i].place = cpu_to_le64(lsmem_words_place(store, &t->batch[i], seg, cached));
 	/* Its entry in the table may be that of another one by now. */
 	stays = seg && lsmem_words_find(store, words) == seg;
 	rcu_read_unlock();
@@ -398,7 +412,7 @@ long lsmem_words(struct lsmem_store *store, struct lsmem_telling *t, struct lsme
 {
 	bool places = words->flags & LSMEM_WORDS_PLACES;
 
-	if ((words->flags & ~LSMEM_WORDS_BEGIN && words->flags != LSMEM_WORDS_PLACES) || !words->nr ||
+	if (words->flags & ~(places ? LSMEM_WORDS_PLACES | LSMEM_WORDS_CACHED : LSMEM_WORDS_BEGIN) || !words->nr ||
 	    !words->segment == places || (places && words->nr > LSMEM_WORDS_PLACES_MAX) ||
 	    words->generation || words->end || words->cold || words->state || words->left || words->reserved)
 		return -EINVAL;

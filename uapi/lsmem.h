@@ -1457,10 +1457,19 @@ struct lsmem_listing {
 
 #define LSMEM_PLACE_COLD	(~0ull)		/* it is not in the memory of its segment */
 #define LSMEM_PLACE_NONE	(~1ull)		/* it is not live there */
+/*
+ * A place with a number above the position, only with LSMEM_WORDS_CACHED: what was fetched lies there, in the cache segment with
+ * this number.  The CRC of its entry is that of a segment with the id LSMEM_SEGMENT_ID_END + number and the generation 1, and
+ * LSMEM_TRAILER_BYTES follow each entry there.
+ */
+#define LSMEM_PLACE_CACHE_SHIFT	LSMEM_POSITION_BITS
+#define LSMEM_PLACE_CACHE_BITS	26
+#define LSMEM_TRAILER_BYTES	8u
 
 /* lsmem_words.flags */
 #define LSMEM_WORDS_BEGIN	(1u << 0)	/* all segments are to be told, from now on */
 #define LSMEM_WORDS_PLACES	(1u << 1)	/* where are the objects of these listings? */
+#define LSMEM_WORDS_CACHED	(1u << 2)	/* .. also those that were fetched */
 
 #define LSMEM_WORDS_PLACES_MAX	256u
 
@@ -1471,7 +1480,7 @@ struct lsmem_listing {
 /**
  * struct lsmem_words - LSMEM_REPL_WORDS: which objects and tombstones are live, and where
  * @size: bytes of this structure, as the caller knows it
- * @flags: LSMEM_WORDS_BEGIN, LSMEM_WORDS_PLACES, or 0
+ * @flags: LSMEM_WORDS_BEGIN, LSMEM_WORDS_PLACES with or without LSMEM_WORDS_CACHED, or 0
  * @segment: in: 0; out: id of the segment that is told, 0: none has changed.  LSMEM_WORDS_PLACES: in: id
  * @listings: user pointer to room for @nr listings, struct lsmem_listing.  LSMEM_WORDS_PLACES: to @nr of them
  * @nr: in: at least 1; out: listings filled in.  LSMEM_WORDS_PLACES: 1..LSMEM_WORDS_PLACES_MAX
@@ -1492,7 +1501,8 @@ struct lsmem_listing {
  *
  * Objects that are not in memory, @cold, are in the directory of the segment on the backups.  LSMEM_WORDS_PLACES says of
  * its entries which are live: @place is filled in, of tombstones with LSMEM_PLACE_NONE.  Of an object that is cold also
- * older versions that begin in the same block of LSMEM_BLOCK bytes are said to be: the newest counts.
+ * older versions that begin in the same block of LSMEM_BLOCK bytes are said to be: the newest counts.  The place of an object that
+ * was fetched is that of this moment: it changes without being told again.
  *
  * EFAULT, EINTR: the segment is told again from its beginning.  ENOENT: LSMEM_WORDS_PLACES of a segment that is not in
  * the log (any more).

@@ -28,11 +28,12 @@ enum bulk_kind {
  * struct bulk_seglet - a seglet in which listings begin
  * @after: the next one of the segment, plus 1; 0: there is none
  * @first: the lowest offset of a listing, in units of LSMEM_ALIGN
+ * @cached: it is of a cache segment
  * @nr: listings that begin in it; 0: it is on no list
  */
 struct bulk_seglet {
 	uint32_t after;
-	uint16_t first, nr;
+	uint16_t first : 15, cached : 1, nr;
 };
 
 /**
@@ -157,39 +158,29 @@ static struct lsmem_seglet *bulk_table(const struct bulk *b, const struct bulk_s
 
 /* ---- The list of seglets ------------------------------------------------------------- */
 
-static uint32_t bulk_place_seglet(uint64_t place)
-{
-	return (uint32_t)(place >> LSMEM_POSITION_OFFSET_BITS);
-}
-
-static uint32_t bulk_place_offset(uint64_t place)
-{
-	return (uint32_t)(place & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1));
-}
-
 /* The listing that counts for an index, if it is of an object in the source's memory. */
-static bool bulk_listing(const struct bulk *b, uint64_t index, struct known_listing *listing, uint64_t *id)
+static bool bulk_listing(const struct bulk *b, uint64_t index, struct known_listing *listing, struct known_where *where,
+			 uint64_t *id)
 {
-	return index < b->indices && known_listing(b->known, index, listing, id) &&
-	       LSMEM_LISTING_GET(listing->meta, TYPE) == LSMEM_TYPE_OBJECT &&
-	       listing->place >> LSMEM_POSITION_OFFSET_BITS < b->nr_seglets;	/* AHEAD_COLD is beyond all */
+	return index < b->indices && known_listing(b->known, index, listing, id) && known_where(listing, b->nr_seglets, where);
 }
 
-static void bulk_add(struct bulk *b, const struct known_listing *listing, uint64_t id)
+static void bulk_add(struct bulk *b, uint32_t number, uint64_t id, const struct known_where *where)
 {
-	struct bulk_segment *segment = &b->segment[listing->segment];
-	struct bulk_seglet *seglet = &b->seglet[bulk_place_seglet(listing->place)];
-	uint32_t offset = bulk_place_offset(listing->place);
+	struct bulk_seglet *seglet = &b->seglet[where->seglet];
+	struct bulk_segment *segment = &b->segment[number];
+	uint16_t offset = (uint16_t)(where->offset / LSMEM_ALIGN);
 
 	segment->id = id;
 	if (!seglet->nr) {
 		seglet->after = segment->seglets;
-		segment->seglets = (uint32_t)(seglet - b->seglet) + 1;
+		segment->seglets = where->seglet + 1;
 		b->stats.seglets++;
 		b->stats.left++;
 	}
 	if (!seglet->nr || offset < seglet->first)
-		seglet->first = (uint16_t)offset;
+		seglet->first = offset & 0x7fff;
+	seglet->cached |= where->cache != 0;
 	seglet->nr += seglet->nr < UINT16_MAX;
 }
 
@@ -228,13 +219,14 @@ void bulk_step(struct bulk *b, uint64_t now)
 {
 	uint64_t end = b->indices - b->looked < BULK_STEP ? b->indices : b->looked + BULK_STEP, id;
 	struct known_listing listing;
+	struct known_where where;
 
 	if (b->over || bulk_is_listed(b))
 		return;
 	b->last_ns = now;
 	for (; b->looked < end; b->looked++)
-		if (bulk_listing(b, b->looked, &listing, &id))
-			bulk_add(b, &listing, id);
+		if (bulk_listing(b, b->looked, &listing, &where, &id))
+			bulk_add(b, listing.segment, id, &where);
 	if (bulk_is_listed(b))
 		bulk_sort(b);
 }
@@ -445,31 +437,38 @@ static bool bulk_entry(const struct bulk *b, struct bulk_slot *slot, uint32_t *b
 	return true;
 }
 
-/* Is it what was told of this place? @slot->left goes down if something was. */
-static bool bulk_check(struct bulk *b, struct bulk_slot *slot)
+/* Is it what was told of this place? @slot->left goes down if something was. @listing: out: that of the entry. */
+static bool bulk_check(struct bulk *b, struct bulk_slot *slot, struct known_listing *listing)
 {
 	const struct lsmem_entry *e = (const void *)(bulk_buffer(b, slot) + slot->at);
-	uint64_t place = (uint64_t)slot->seglet << LSMEM_POSITION_OFFSET_BITS | slot->at / LSMEM_ALIGN;
 	uint64_t index = lsmem_handle_index(lsmem_entry_handle(e)), id;
-	struct known_listing listing;
+	struct known_where where;
 
-	if (lsmem_entry_type(e) != LSMEM_TYPE_OBJECT || !bulk_listing(b, index, &listing, &id) || listing.place != place)
+	if (lsmem_entry_type(e) != LSMEM_TYPE_OBJECT || !bulk_listing(b, index, listing, &where, &id) ||
+	    where.seglet != slot->seglet || where.offset != slot->at)
 		return false;
 	slot->left--;
-	if (known_is(&listing, index, e))
+	if (known_is(listing, index, e))
 		return true;
 	b->stats.wrong++;
 	return false;
 }
 
+/* Where the entry behind one of @bytes begins. */
+static uint32_t bulk_after(const struct bulk *b, const struct bulk_slot *slot, uint32_t bytes)
+{
+	return lsmem_entry_start(slot->at + bytes + (b->seglet[slot->seglet].cached ? LSMEM_TRAILER_BYTES : 0));
+}
+
 /* Entries of one slot, up to one that crosses the end of the seglet and was not read yet: then its READs are wanted. */
 static uint32_t bulk_walk(struct bulk *b, struct bulk_slot *slot, struct lsmem_bring_one *ones)
 {
+	struct known_listing listing;
 	uint32_t nr = 0, bytes;
 
 	while (nr < BULK_OBJECTS && bulk_entry(b, slot, &bytes)) {
 		if (slot->at + bytes > slot->have) {
-			if (bytes > lsmem_entry_size(LSMEM_OBJECT_MAX) || !bulk_check(b, slot))
+			if (bytes > lsmem_entry_size(LSMEM_OBJECT_MAX) || !bulk_check(b, slot, &listing))
 				break;		/* nothing else that was told begins here */
 			slot->left++;		/* it is looked at again */
 			slot->need = slot->at + bytes;
@@ -477,11 +476,13 @@ static uint32_t bulk_walk(struct bulk *b, struct bulk_slot *slot, struct lsmem_b
 				bulk_follow(b, slot);
 			return nr;
 		}
-		if (bulk_check(b, slot))
-			ones[nr++] = (struct lsmem_bring_one){
-				.data = (uintptr_t)(bulk_buffer(b, slot) + slot->at), .length = bytes,
-			};
-		slot->at = lsmem_entry_start(slot->at + bytes);
+		if (bulk_check(b, slot, &listing)) {
+			void *e = bulk_buffer(b, slot) + slot->at;
+
+			known_resalt(b->known, &listing, e);
+			ones[nr++] = (struct lsmem_bring_one){ .data = (uintptr_t)e, .length = bytes };
+		}
+		slot->at = bulk_after(b, slot, bytes);
 	}
 	if (nr < BULK_OBJECTS) {
 		b->stats.wrong += slot->left;

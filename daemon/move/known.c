@@ -2,10 +2,12 @@
 /* What a migration's target knows: see known.h. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "format/format.h"
 #include "known.h"
+#include "lsmem.h"
 
 #define KNOWN_FIRST	1024u	/* segments that there is room for in the beginning; a power of two */
 #define KNOWN_PREFETCH	24u	/* listings ahead: so many cache misses a CPU has in flight */
@@ -40,6 +42,7 @@ struct known_segment {
  * @there: segments that are not gone
  * @gone: .. that are, and have listings
  * @objects: how many objects count: the sum over those that are not gone
+ * @uuid: of the store
  */
 struct known {
 	struct known_listing *listings;
@@ -49,6 +52,7 @@ struct known {
 	uint32_t room, used, free;
 	uint32_t most, there, gone;
 	uint64_t objects;
+	uint8_t uuid[LSMEM_UUID_BYTES];
 };
 
 /**
@@ -293,6 +297,7 @@ int known_block(struct known *known, const struct ahead_head *block)
 {
 	uint32_t i;
 
+	memcpy(known->uuid, block->uuid, sizeof(known->uuid));
 	if (block->kind == __cpu_to_le32(AHEAD_LISTINGS))
 		return known_listings(known, block);
 	if (block->kind == __cpu_to_le32(AHEAD_GONE))
@@ -373,6 +378,44 @@ bool known_is(const struct known_listing *listing, uint64_t index, const struct 
 	       lsmem_entry_home(e) == LSMEM_LISTING_GET(listing->meta, HOME) * LSMEM_ALIGN / LSMEM_BLOCK &&
 	       lsmem_entry_sane(e) && lsmem_entry_type(e) == LSMEM_TYPE_OBJECT &&
 	       lsmem_entry_bytes(e) == lsmem_entry_size((uint32_t)LSMEM_LISTING_GET(listing->meta, LENGTH));
+}
+
+/**
+ * known_where - where is an object in the source's memory?
+ * @listing: as known_listing() has it
+ * @seglets: of the source's memory
+ * @where: out
+ *
+ * Return: false: it is a tombstone, or not in memory.
+ */
+bool known_where(const struct known_listing *listing, uint32_t seglets, struct known_where *where)
+{
+	uint64_t position = listing->place & ((1ull << LSMEM_POSITION_BITS) - 1);
+
+	*where = (struct known_where){
+		.seglet = (uint32_t)(position >> LSMEM_POSITION_OFFSET_BITS),
+		.offset = (uint32_t)(position & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN,
+		.cache = (uint32_t)(listing->place >> LSMEM_PLACE_CACHE_SHIFT),
+	};
+	return listing->place != AHEAD_COLD && where->seglet < seglets && known_is_object(listing);
+}
+
+/**
+ * known_resalt - make the CRC of an entry from a cache segment that which it has on a backup
+ * @known: what is known
+ * @listing: known_is() says that it is this entry
+ * @e: the entry
+ *
+ * The salt of its segment is added to a CRC without carry: so a CRC that is right stays so, and one that is wrong.
+ */
+void known_resalt(const struct known *known, const struct known_listing *listing, struct lsmem_entry *e)
+{
+	const struct known_segment *seg = &known->segments[listing->segment];
+	uint64_t cache = listing->place >> LSMEM_PLACE_CACHE_SHIFT;
+
+	if (cache)
+		e->crc ^= __cpu_to_le32(lsmem_segment_salt(known->uuid, LSMEM_SEGMENT_ID_END + cache, 1) ^
+					lsmem_segment_salt(known->uuid, seg->id, seg->generation));
 }
 
 static bool told_segment(void *context, uint32_t number, uint64_t id, uint32_t generation, uint32_t length)

@@ -33,6 +33,16 @@ struct known_listing {
 	uint32_t generation, segment;
 };
 
+/**
+ * struct known_where - where an object is in the source's memory
+ * @seglet: in which its entry begins
+ * @offset: byte in that
+ * @cache: number of the cache segment that has it; 0: it is in its own segment
+ */
+struct known_where {
+	uint32_t seglet, offset, cache;
+};
+
 struct known;
 
 struct known *known_new(uint64_t indices, uint32_t most);
@@ -42,6 +52,8 @@ uint32_t known_segments(const struct known *known);
 uint64_t known_objects(const struct known *known);
 uint32_t known_room(const struct known *known);
 bool known_listing(const struct known *known, uint64_t index, struct known_listing *listing, uint64_t *segment);
+bool known_where(const struct known_listing *listing, uint32_t seglets, struct known_where *where);
+void known_resalt(const struct known *known, const struct known_listing *listing, struct lsmem_entry *e);
 bool known_is(const struct known_listing *listing, uint64_t index, const struct lsmem_entry *e);
 void known_told(struct known *known, uint64_t term, uint64_t sequence, uint64_t objects, struct recover_told *told);
 

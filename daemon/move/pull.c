@@ -197,23 +197,23 @@ static bool pull_find(const struct pull *p, const struct lsmem_fetch_one *one, s
 {
 	struct known_listing *listing = &slot->listing;
 	uint64_t index = (uint32_t)one->cookie, segment;
+	struct known_where where;
 	uint32_t length;
 
 	if (one->flags & LSMEM_FETCH_SEGMENT || index >= p->indices ||
 	    !known_listing(p->known, index, listing, &segment) || segment != one->segment ||
-	    LSMEM_LISTING_GET(listing->meta, TYPE) != LSMEM_TYPE_OBJECT ||
+	    !known_where(listing, p->seglets, &where) ||
 	    LSMEM_LISTING_GET(listing->meta, HOME) * LSMEM_ALIGN / LSMEM_BLOCK != one->block)
 		return false;
 	length = (uint32_t)LSMEM_LISTING_GET(listing->meta, LENGTH);
 	slot->index = index;
-	slot->seglet = (uint32_t)(listing->place >> LSMEM_POSITION_OFFSET_BITS);
-	slot->offset = (uint32_t)(listing->place & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN;
+	slot->seglet = where.seglet;
+	slot->offset = where.offset;
 	slot->bytes = lsmem_entry_size(length);
 	/* So many blocks are those of a scan, which would have to ask again for all but the first object. */
 	if (one->blocks > 2 * lsmem_block_round(PULL_HEAD + slot->bytes) / LSMEM_BLOCK)
 		return false;
-	/* AHEAD_COLD is beyond all seglets. */
-	return listing->place >> LSMEM_POSITION_OFFSET_BITS < p->seglets && length && length <= LSMEM_OBJECT_MAX;
+	return length && length <= LSMEM_OBJECT_MAX;
 }
 
 /* Is a READ late, so that the next one would be? */
@@ -339,6 +339,7 @@ static void pull_wrong(struct pull *p, struct pull_slot *slot)
 void pull_done(struct pull *p, uint32_t tag)
 {
 	struct pull_slot *slot = &p->slots[tag / PULL_KINDS % PULL_SLOTS];
+	struct lsmem_entry *e;
 
 	slot->reading &= ~(1u << tag % PULL_KINDS);
 	if (slot->state != PULL_READING || slot->wanted || slot->reading)
@@ -357,10 +358,13 @@ void pull_done(struct pull *p, uint32_t tag)
 			pull_piece(slot);
 		return;
 	}
-	if (known_is(&slot->listing, slot->index, (const void *)(pull_buffer(p, slot) + PULL_HEAD)))
-		slot->state = PULL_READY;
-	else
+	e = (void *)(pull_buffer(p, slot) + PULL_HEAD);
+	if (!known_is(&slot->listing, slot->index, e)) {
 		pull_wrong(p, slot);
+		return;
+	}
+	known_resalt(p->known, &slot->listing, e);
+	slot->state = PULL_READY;
 }
 
 /* ---- Answers ------------------------------------------------------------------------- */

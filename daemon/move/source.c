@@ -55,7 +55,7 @@ static int next_block(struct move_peer *peer, struct ahead_head *block)
 
 	if (!s->reader) {
 		s->reader = peer;
-		tell_begin(&s->tell, &tell_user, SOURCE_REST);
+		tell_begin(&s->tell, &tell_user, SOURCE_REST, peer->stream.cached);
 	}
 	if (s->reader != peer)
 		return -EBUSY;

@@ -15,10 +15,11 @@ _Static_assert(LSMEM_PLACE_COLD == AHEAD_COLD, "cold");
  * @tell: out
  * @user: callbacks; must stay
  * @rest: segments that may be left to tell at the MARK
+ * @cached: the target takes places in cache segments
  */
-void tell_begin(struct tell *tell, const struct tell_user *user, uint32_t rest)
+void tell_begin(struct tell *tell, const struct tell_user *user, uint32_t rest, bool cached)
 {
-	*tell = (struct tell){ .user = user, .rest = rest };
+	*tell = (struct tell){ .user = user, .rest = rest, .cached = cached };
 }
 
 static int by_id(const void *a, const void *b)
@@ -50,6 +51,19 @@ static int tell_words(struct tell *tell, struct lsmem_words *words)
 	return !ret && words->nr > room ? -EPROTO : ret;
 }
 
+/* Have the places of listings. An older module does not tell where what it has fetched is: then that is cold. */
+static int tell_places(struct tell *tell, struct lsmem_words *words)
+{
+	int ret;
+
+	words->flags = LSMEM_WORDS_PLACES | (tell->cached ? LSMEM_WORDS_CACHED : 0u);
+	ret = tell_words(tell, words);
+	if (ret != -EINVAL || !tell->cached)
+		return ret;
+	tell->cached = false;
+	return tell_places(tell, words);
+}
+
 /* Keep those of @nr listings that are live; no tombstone is among them. Return: how many there are. */
 static uint32_t tell_keep(struct lsmem_listing *placed, uint32_t nr)
 {
@@ -71,14 +85,14 @@ static int tell_block_places(struct tell *tell, struct ahead_head *block)
 
 	while (tell->listing < tell->nr_listings && AHEAD_ROOM - nr >= LSMEM_WORDS_PLACES_MAX) {
 		struct lsmem_words words = {
-			.flags = LSMEM_WORDS_PLACES, .segment = tell->segment, .listings = (uintptr_t)(to + nr),
+			.segment = tell->segment, .listings = (uintptr_t)(to + nr),
 		};
 
 		left = tell->nr_listings - tell->listing;
 		most = left < LSMEM_WORDS_PLACES_MAX ? left : LSMEM_WORDS_PLACES_MAX;
 		memcpy(to + nr, tell->listings + tell->listing, most * sizeof(*to));
 		words.nr = most;
-		ret = tell_words(tell, &words);
+		ret = tell_places(tell, &words);
 		if (ret)
 			break;
 		told = words;

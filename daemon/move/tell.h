@@ -48,6 +48,7 @@ struct tell_user {
  * @behind: more than @rest segments are left
  * @marks: the MARK is due
  * @marked: .. and was told
+ * @cached: places in cache segments are told
  * @last: the store is frozen, and its stream has told everything
  * @all: .. and no segment is left
  * @segment: whose listings are read from a backup, or told; 0: none
@@ -61,7 +62,7 @@ struct tell {
 	const struct tell_user *user;
 	uint32_t rest, left, calls;
 	int error;
-	bool begun, behind, marks, marked, last, all;
+	bool begun, behind, marks, marked, cached, last, all;
 	uint64_t segment;
 	const struct lsmem_listing *listings;
 	uint32_t nr_listings, listing;
@@ -69,7 +70,7 @@ struct tell {
 	uint32_t nr_gone;
 };
 
-void tell_begin(struct tell *tell, const struct tell_user *user, uint32_t rest);
+void tell_begin(struct tell *tell, const struct tell_user *user, uint32_t rest, bool cached);
 int tell_block(struct tell *tell, struct ahead_head *block);
 void tell_gone(struct tell *tell, uint64_t segment);
 void tell_directory(struct tell *tell, const struct lsmem_listing *listings, uint32_t nr, int error);

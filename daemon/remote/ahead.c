@@ -122,11 +122,14 @@ size_t ahead_seal(struct ahead_stream *stream, struct ahead_head *block)
 
 /* ---- The target -------------------------------------------------------- */
 
-/* Is @place a position of a header in the source's memory?  @length: of the payload. */
+/* Is @place a position of a header in the source's memory, in a cache segment or not?  @length: of the payload. */
 static bool ahead_is_position(const struct ahead_stream *stream, uint64_t place, uint32_t length)
 {
 	uint32_t offset = (uint32_t)(place & ((1u << LSMEM_POSITION_OFFSET_BITS) - 1)) * LSMEM_ALIGN;
 
+	if (place >> (LSMEM_PLACE_CACHE_SHIFT + LSMEM_PLACE_CACHE_BITS) || (place >> LSMEM_PLACE_CACHE_SHIFT && !stream->cached))
+		return false;
+	place &= (1ull << LSMEM_POSITION_BITS) - 1;
 	return place >> LSMEM_POSITION_OFFSET_BITS < stream->seglets &&
 	       offset + lsmem_header_bytes(length) <= LSMEM_SEGLET_BYTES;
 }

@@ -58,8 +58,9 @@ struct ahead_head {
 
 struct ahead_listing {
 	struct lsmem_directory_entry entry;
-	__le64 place;		/* as struct lsmem_listing. Object: position in the source's memory, or
-				 * AHEAD_COLD; tombstone: its barrier
+	__le64 place;		/* as struct lsmem_listing. Object: position in the source's memory, with the
+				 * number of the cache segment if it is in one, or AHEAD_COLD; tombstone: its
+				 * barrier
 				 */
 };
 
@@ -75,12 +76,14 @@ _Static_assert(sizeof(struct ahead_listing) == 32, "listing");
  * @sequence: of the next block; begins with 1
  * @indices: of the store: format_indices()
  * @seglets: of the source's memory
+ * @cached: places in cache segments are told (WIRE_VERSION_CACHED)
  */
 struct ahead_stream {
 	uint8_t uuid[LSMEM_UUID_BYTES];
 	uint64_t term, sequence;
 	uint64_t indices;
 	uint32_t seglets;
+	bool cached;
 };
 
 /* The source */

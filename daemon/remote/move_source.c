@@ -141,6 +141,7 @@ static bool accept_target(struct move_peer *peer)
 	peer->stream = (struct ahead_stream){
 		.term = source->store->term, .sequence = 1,
 		.indices = source->store->indices, .seglets = source->store->seglets,
+		.cached = peer->session.version >= WIRE_VERSION_CACHED,
 	};
 	memcpy(peer->stream.uuid, source->store->uuid, sizeof(peer->stream.uuid));
 	tell_store(peer);

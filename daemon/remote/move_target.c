@@ -113,6 +113,7 @@ static void take_store(struct move_target *target, const struct wire_store *mess
 	}
 	target->stream = (struct ahead_stream){
 		.term = store->term, .sequence = 1, .indices = store->indices, .seglets = store->seglets,
+		.cached = target->session.version >= WIRE_VERSION_CACHED,
 	};
 	memcpy(target->stream.uuid, store->uuid, sizeof(store->uuid));
 	err = target->user->store(target, store);

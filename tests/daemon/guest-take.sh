@@ -102,8 +102,7 @@ write_ends()
 	kill -KILL "$writer" $children 2>/dev/null
 	wait "$writer" 2>/dev/null
 }
-# write_bulk HOST: write what nothing else writes to, behind the other blocks.  It lies in segments in memory then, not in what
-# was fetched from other memory, which is told as cold.
+# write_bulk HOST: write what nothing else writes to, behind the other blocks
 write_bulk()
 {
 	head -c "${bulk_mib}M" /dev/urandom >"$scratch/bulk"
@@ -374,7 +373,6 @@ moves b a 'back, with load' load
 
 # The source dies while its memory is read: the rest comes from the backups.
 name='the source killed while it is read'
-write_bulk a
 write_on a
 nap 1
 write_ends

@@ -232,14 +232,13 @@ static void pull_range(const struct move_region *from, size_t at, uint32_t lengt
 static void mark_told(bool *used)
 {
 	struct known_listing listing;
-	uint64_t index, segment, seglet;
+	struct known_where where;
+	uint64_t index, segment;
 
 	for (index = 0; index < target.store.indices; index++) {
-		if (!known_listing(known, index, &listing, &segment))
-			continue;
-		seglet = listing.place >> LSMEM_POSITION_OFFSET_BITS;
-		if (seglet < target.store.seglets)	/* not cold */
-			used[seglet] = true;
+		if (known_listing(known, index, &listing, &segment) &&
+		    known_where(&listing, target.store.seglets, &where))
+			used[where.seglet] = true;
 	}
 }
 

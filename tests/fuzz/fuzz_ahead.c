@@ -28,7 +28,7 @@ static void check_listings(const struct ahead_head *block)
 
 	for (i = 0; i < __le32_to_cpu(block->nr); i++, listing++) {
 		uint64_t meta = __le64_to_cpu(listing->entry.meta), key = __le64_to_cpu(listing->entry.key);
-		uint64_t place = __le64_to_cpu(listing->place);
+		uint64_t place = __le64_to_cpu(listing->place), position = place & ((1ull << LSMEM_POSITION_BITS) - 1);
 		uint32_t length = LSMEM_LISTING_GET(meta, LENGTH), home = LSMEM_LISTING_GET(meta, HOME) * LSMEM_ALIGN;
 
 		if (lsmem_handle_index(key) >= INDICES || !lsmem_handle_generation(key))
@@ -38,7 +38,7 @@ static void check_listings(const struct ahead_head *block)
 		end = home + lsmem_entry_size(length);
 		if (end > __le32_to_cpu(block->end) || end > LSMEM_SEGMENT_BYTES)
 			fuzz_fail("an entry outside its segment");
-		if (length && place != AHEAD_COLD && place * LSMEM_ALIGN + lsmem_header_bytes(length) >
+		if (length && place != AHEAD_COLD && position * LSMEM_ALIGN + lsmem_header_bytes(length) >
 		    (uint64_t)SEGLETS * LSMEM_SEGLET_BYTES)
 			fuzz_fail("an object outside the source's memory");
 	}
@@ -60,6 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ahead_stream stream = {
 		.uuid = "fuzz", .term = 1, .sequence = 1, .indices = INDICES, .seglets = SEGLETS,
+		.cached = true,
 	};
 	static const uint32_t records[AHEAD_KINDS] = { 1, sizeof(struct ahead_listing), sizeof(__le64), 1 };
 	struct known *known = known_new(INDICES, MOST);

@@ -64,6 +64,8 @@ struct known {
  * @parts: calls that told a segment in part
  * @again: listings of something that was known, in another place of the same segment
  * @cold: those that are not in memory
+ * @ask: flags to ask with for places of what is not in the memory of its segment
+ * @cached: places in cache segments, in the end
  * @wrong: the first thing that is not as it should be
  */
 struct gathered {
@@ -71,7 +73,8 @@ struct gathered {
 	struct lsmem_listing listings[ROOM];
 	uint64_t segment;
 	uint32_t home;
-	uint64_t told, parts, again, cold;
+	uint64_t told, parts, again, cold, cached;
+	uint32_t ask;
 	char wrong[160];
 };
 
@@ -128,7 +131,7 @@ static void check_home(struct gathered *g, const struct lsmem_listing *listing, 
 static int gather_cold(struct gathered *g, struct keeper *keeper, int fd, uint64_t segment)
 {
 	struct lsmem_words words = {
-		.size = sizeof(words), .flags = LSMEM_WORDS_PLACES, .listings = (uintptr_t)g->listings,
+		.size = sizeof(words), .flags = LSMEM_WORDS_PLACES | g->ask, .listings = (uintptr_t)g->listings,
 	}, ask = words;
 	const uint8_t *bytes = NULL;
 	uint32_t length = 0, at = 0, nr = 0, i;
@@ -247,13 +250,13 @@ static int thaw(const struct follower *follower)
 }
 
 /* Is the object where it was told to be, says its word? */
-static bool is_placed(const struct follower *follower, const struct known *known)
+static bool is_placed(const struct gathered *g, const struct follower *follower, const struct known *known)
 {
 	struct lsmem_listing listing = {
 		__cpu_to_le64(known->key), __cpu_to_le64(known->version), __cpu_to_le64(known->meta), 0,
 	};
 	struct lsmem_words words = {
-		.size = sizeof(words), .flags = LSMEM_WORDS_PLACES, .segment = known->segment,
+		.size = sizeof(words), .flags = LSMEM_WORDS_PLACES | g->ask, .segment = known->segment,
 		.listings = (uintptr_t)&listing, .nr = 1,
 	};
 
@@ -270,20 +273,26 @@ static int64_t check_places(struct gathered *g, struct follower *follower)
 	int64_t nr = 0;
 	uint32_t i;
 
+	g->cached = 0;
 	for (i = 0; i < HANDLES + LSMEM_RESERVED; i++) {
 		struct known *known = &g->known[i];
 		struct lsmem_directory_entry entry;
 		const struct lsmem_entry *e;
+		uint64_t cache;
+		uint32_t salt;
 
 		known->counts = known->segment && !known->tombstone && !atomic_load(&follower->gone[known->segment]);
 		nr += known->counts;
-		if (known->counts && !is_placed(follower, known))
+		if (known->counts && !is_placed(g, follower, known))
 			WRONG(g, "index %u: not in segment %llu at %#llx", i, (unsigned long long)known->segment,
 			      (unsigned long long)known->place);
 		if (!known->counts || known->place == LSMEM_PLACE_COLD)
 			continue;
-		e = follower_entry(follower, known->place,
-				   lsmem_segment_salt(follower->attach.uuid, known->segment, known->generation));
+		cache = known->place >> LSMEM_PLACE_CACHE_SHIFT;
+		g->cached += cache != 0;
+		salt = cache ? lsmem_segment_salt(follower->attach.uuid, LSMEM_SEGMENT_ID_END + cache, 1) :
+		       lsmem_segment_salt(follower->attach.uuid, known->segment, known->generation);
+		e = follower_entry(follower, known->place & ((1ull << LSMEM_POSITION_BITS) - 1), salt);
 		if (!e) {
 			WRONG(g, "index %u: no entry of segment %llu at %#llx", i, (unsigned long long)known->segment,
 			      (unsigned long long)known->place);
@@ -585,6 +594,18 @@ static void *writer_main(void *argument)
 	return NULL;
 }
 
+/* Read all objects: what is cold comes into cache segments. */
+static void read_all(const struct writer *writers)
+{
+	static char bytes[1u << 18];
+	uint32_t i, n;
+
+	for (i = 0; i < WRITERS; i++)
+		for (n = 0; n < writers[i].objects; n++)
+			if (writers[i].handles[n])
+				(void)lsm_read(writers[i].lsm, writers[i].handles[n], bytes, sizeof(bytes), 0, NULL);
+}
+
 /*
  * Words are gathered beside writers, cleaner and compactors, with any room, until the store is frozen, which ends the
  * writers; a thaw begins the next round.  In the end another target gets all anew.
@@ -644,8 +665,17 @@ TEST_F_TIMEOUT(words, load, SECONDS)
 	       (unsigned long long)stat.segments_compacted);
 	EXPECT_LT(0, g->again) TH_LOG("no place has changed");
 	EXPECT_LT(0, stat.segments_cleaned) TH_LOG("nothing was cleaned");
-	if (variant->capacity)
+	if (variant->capacity) {
 		EXPECT_LT(0, g->cold) TH_LOG("nothing was cold");
+		read_all(writers);
+		objects = freeze(&self->follower);
+		g->ask = LSMEM_WORDS_CACHED;
+		ASSERT_EQ(0, gather_all(g, &self->follower, LSMEM_WORDS_BEGIN));
+		EXPECT_EQ(objects, check_places(g, &self->follower));
+		EXPECT_LT(50u, g->cached) TH_LOG("few objects were fetched");
+		EXPECT_STREQ("", g->wrong);
+		ASSERT_EQ(0, thaw(&self->follower));
+	}
 	free(writers);
 }
 

@@ -32,7 +32,8 @@ static const uint32_t lengths[] = { 1, 100, 2047, 2048, 4000, 9000, 65000, 70000
  * @length: bytes
  * @segment: id
  * @home: in the segment
- * @place: position in the source's memory
+ * @cache: number of the cache segment in which it lies; 0: it lies in its own
+ * @place: as it is told
  * @told: there was room for it there
  * @asked: pull_take() has taken the request
  * @got: it came, so many times
@@ -40,7 +41,7 @@ static const uint32_t lengths[] = { 1, 100, 2047, 2048, 4000, 9000, 65000, 70000
  */
 struct object {
 	uint64_t version, place, segment;
-	uint32_t length, home;
+	uint32_t length, home, cache;
 	bool told, asked;
 	uint32_t got, back;
 };
@@ -78,7 +79,14 @@ static inline void copy_in(uint64_t at, const void *data, uint32_t bytes)
 		*byte_at(at + i) = ((const uint8_t *)data)[i];
 }
 
-/* Put an entry into the source's memory at @at of the log. */
+/* What the CRC of an object is salted with, where it lies. */
+static inline uint32_t source_salt(const struct object *o)
+{
+	return o->cache ? lsmem_segment_salt(uuid, LSMEM_SEGMENT_ID_END + o->cache, 1) :
+	       lsmem_segment_salt(uuid, o->segment, GENERATION);
+}
+
+/* Put an entry into the source's memory at @at of the log, in a cache segment with what follows it there. */
 static inline void put_entry(uint64_t at, uint32_t index, uint64_t version, uint32_t length, uint32_t home)
 {
 	struct lsmem_entry e = lsmem_entry_make(LSMEM_TYPE_OBJECT, length, lsmem_handle_make(index, 2), version, 4, 1, home);
@@ -87,10 +95,17 @@ static inline void put_entry(uint64_t at, uint32_t index, uint64_t version, uint
 
 	for (i = 0; i < length; i++)
 		payload[i] = content(index, version, i);
-	e.crc = __cpu_to_le32(lsmem_entry_crc(&e, lsmem_crc32c(~0u, payload, length),
-					      lsmem_segment_salt(uuid, source.objects[index].segment, GENERATION)));
+	e.crc = __cpu_to_le32(lsmem_entry_crc(&e, lsmem_crc32c(~0u, payload, length), source_salt(&source.objects[index])));
 	copy_in(at, &e, lsmem_entry_header(&e));
 	copy_in(at + lsmem_entry_header(&e), payload, length);
+	if (source.objects[index].cache)
+		copy_in(at + lsmem_entry_size(length), "trailer", LSMEM_TRAILER_BYTES);
+}
+
+/* Bytes of an entry where it lies. */
+static inline uint32_t source_bytes(const struct object *o, uint32_t length)
+{
+	return lsmem_entry_size(length) + (o->cache ? LSMEM_TRAILER_BYTES : 0);
 }
 
 /* Tell the listing of an object to the target. */
@@ -107,9 +122,15 @@ static inline int tell(uint32_t index, uint64_t version, uint64_t place)
 	return known_block(source.known, &block.head);
 }
 
+/* A position, without the number of a cache segment. */
 static inline uint64_t position(uint64_t at)
 {
 	return (uint64_t)source.order[at / LSMEM_SEGLET_BYTES] << LSMEM_POSITION_OFFSET_BITS | at % LSMEM_SEGLET_BYTES / LSMEM_ALIGN;
+}
+
+static inline uint64_t position_of(const struct object *o)
+{
+	return o->place & ((1ull << LSMEM_POSITION_BITS) - 1);
 }
 
 /* As READY has them. */
@@ -156,7 +177,7 @@ static inline uint64_t source_place(uint32_t i, uint64_t at, bool dense)
 	/* What was replaced lies between what is live. */
 	if (random_chance(&source.random, 40) && at + 4200 < (uint64_t)SEGLETS * LSMEM_SEGLET_BYTES) {
 		put_entry(at, i, 1, 4000, source.objects[i].home);
-		at = lsmem_entry_start((uint32_t)at + lsmem_entry_size(4000));
+		at = lsmem_entry_start((uint32_t)at + source_bytes(&source.objects[i], 4000));
 	}
 	return at;
 }
@@ -192,18 +213,20 @@ static inline bool source_begin(uint64_t seed, bool dense)
 		o->length = lengths[j];
 		o->version = 100 + i;
 		o->segment = SEGMENT + (dense ? i / SEGMENT_OBJECTS : 0);
+		/* Of a dense log one is in a cache segment, else each third object in one of its own. */
+		o->cache = dense ? (o->segment == SEGMENT + 1) * 9 : (i % 3 == 2) * i;
 		o->home = i * 9 * LSMEM_BLOCK + random_below(&source.random, LSMEM_BLOCK / 8) * 8;
 		at = source_place(i, at, dense);
-		if (at + lsmem_entry_size(o->length) > (uint64_t)SEGLETS * LSMEM_SEGLET_BYTES) {
+		if (at + source_bytes(o, o->length) > (uint64_t)SEGLETS * LSMEM_SEGLET_BYTES) {
 			o->length = 100;
 			at = i * 24ull;		/* never told */
 			continue;
 		}
 		put_entry(at, i, o->version, o->length, o->home);
-		o->place = position(at);
+		o->place = position(at) | (uint64_t)o->cache << LSMEM_PLACE_CACHE_SHIFT;
 		CHECK(!tell(i, o->version, o->place));
 		o->told = true;
-		at += lsmem_entry_size(o->length);
+		at += source_bytes(o, o->length);
 	}
 	return true;
 }

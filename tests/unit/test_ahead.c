@@ -253,6 +253,7 @@ static bool listings_have_bounds(void)
 	REFUSED(block.listing[0].place = __cpu_to_le64(position(SEGLETS, 0)));
 	REFUSED(block.listing[0].place = __cpu_to_le64(position(0, LSMEM_SEGLET_BYTES - LSMEM_SHORT_BYTES + 8)));
 	REFUSED(block.listing[0].place = __cpu_to_le64(AHEAD_COLD - 1));
+	REFUSED(block.listing[0].place = __cpu_to_le64(position(0, 8) | 1ull << LSMEM_PLACE_CACHE_SHIFT));
 	REFUSED(block.listing[1].place = __cpu_to_le64(LSMEM_SEGMENT_ID_END));
 	REFUSED(block.listing[1].place = __cpu_to_le64(AHEAD_COLD));
 	return true;
@@ -272,6 +273,31 @@ static bool bounds_are_not_narrower(void)
 	block.listing[0].place = __cpu_to_le64(AHEAD_COLD);
 	seal_again();
 	CHECK(accepts(length));
+	return true;
+}
+
+/* Places in cache segments: where they were agreed on, and their positions have the same bounds. */
+static bool cached_places_have_bounds(void)
+{
+	const uint64_t number = (1ull << LSMEM_PLACE_CACHE_BITS) - 1;
+	const uint64_t places[] = {
+		position(SEGLETS - 1, LSMEM_SEGLET_BYTES - LSMEM_SHORT_BYTES) | number << LSMEM_PLACE_CACHE_SHIFT,
+		position(SEGLETS, 0) | 1ull << LSMEM_PLACE_CACHE_SHIFT,
+		position(0, 8) | (number + 1) << LSMEM_PLACE_CACHE_SHIFT,
+		position(0, 8) | 1ull << 63,
+		LSMEM_PLACE_NONE,
+	};
+	struct lsmem_directory_entry last = entry(INDICES - 1, 100, 256);
+	struct ahead_stream from, to;
+	size_t i;
+
+	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		from = to = stream();
+		to.cached = true;
+		ahead_begin_segment(&block.head, 7, 1, 256 + lsmem_entry_size(100));
+		(void)ahead_add_listing(&block.head, &last, places[i]);
+		CHECK(!ahead_check(&to, &block.head, ahead_seal(&from, &block.head)) == !i);
+	}
 	return true;
 }
 
@@ -322,6 +348,7 @@ int main(void)
 	tap_ok(heads_have_bounds(), "heads have bounds");
 	tap_ok(listings_have_bounds(), "listings have bounds");
 	tap_ok(bounds_are_not_narrower(), "what is within the bounds is taken");
+	tap_ok(cached_places_have_bounds(), "places in cache segments: where they were agreed on");
 	tap_ok(gone_segments_have_bounds(), "segments that are gone have bounds, a mark has nothing");
 	return tap_end();
 }

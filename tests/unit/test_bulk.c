@@ -236,7 +236,7 @@ static uint32_t some_object(uint32_t least, uint32_t most, uint64_t *at)
 	while (!source.objects[index].told || source.objects[index].length < least || source.objects[index].length > most)
 		index++;
 	*at = 0;
-	while (position(*at) != source.objects[index].place)
+	while (position(*at) != position_of(&source.objects[index]))
 		*at += LSMEM_ALIGN;
 	return index;
 }
@@ -260,7 +260,7 @@ static bool wrong_bytes_are_not_given(void)
 		if (i == 3)
 			*byte_at(at + 4) ^= 1;
 		if (i == 4)
-			source.table[source.objects[index].place >> LSMEM_POSITION_OFFSET_BITS].next = SEGLETS;
+			source.table[position_of(&source.objects[index]) >> LSMEM_POSITION_OFFSET_BITS].next = SEGLETS;
 		run_all();
 		CHECK(!source.objects[index].got && stats().wrong && !bulk_is_all(t.b) && !bulk_wants(t.b, t.now));
 		/* With a wrong length, what lies behind it in the seglet is not found either. */

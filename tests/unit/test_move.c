@@ -62,6 +62,7 @@ static bool test_move(void)
 	CHECK(!move_target_move(&link->target));
 	moves_settle();
 	CHECK(link->stored && link->came == SEGMENTS + 1 && link->target.marked);
+	CHECK(link->peer.stream.cached && link->target.stream.cached);
 	moves_change(5);
 	moves_settle();
 	CHECK(link->came == SEGMENTS + 6 && !world.stops);
@@ -644,6 +645,8 @@ static bool test_give_up(void)
 		}
 		moves_settle();
 		CHECK(link->came == SEGMENTS + 1 && link->target.session.version == WIRE_VERSION_MOVE);
+		/* It does not know places in cache segments. */
+		CHECK(!link->peer.stream.cached && !link->target.stream.cached);
 		CHECK(ends_silently(link) && world.source.phase == MOVE_SERVES);
 	}
 	return true;

@@ -257,7 +257,7 @@ static bool wrong_bytes_are_not_given(void)
 		for (big = 0; !source.objects[big].told || source.objects[big].length < 100000; big++)
 			;
 		at = 0;
-		while (position(at) != source.objects[index].place)
+		while (position(at) != position_of(&source.objects[index]))
 			at += LSMEM_ALIGN;
 		if (i == 0)
 			put_entry(at, index, source.objects[index].version - 1, source.objects[index].length, source.objects[index].home);
@@ -268,7 +268,7 @@ static bool wrong_bytes_are_not_given(void)
 		if (i == 3)
 			*byte_at(at + 4) ^= 1;		/* its length */
 		if (i == 4) {
-			source.table[source.objects[big].place >> LSMEM_POSITION_OFFSET_BITS].next = SEGLETS;
+			source.table[position_of(&source.objects[big]) >> LSMEM_POSITION_OFFSET_BITS].next = SEGLETS;
 			index = big;
 		}
 		CHECK(ask(index));

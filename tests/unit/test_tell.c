@@ -75,8 +75,11 @@ static void connects(void)
 	both.from = (struct ahead_stream){
 		.uuid = "a store", .term = 4, .sequence = 1, .indices = WORDS_INDICES, .seglets = WORDS_SEGLETS,
 	};
+	both.from.cached = both.words.random & 1;
+	both.words.caches = both.words.random & 2;
+	both.words.cached = both.from.cached && both.words.caches;
 	both.to = both.from;
-	tell_begin(&both.tell, &user, REST);
+	tell_begin(&both.tell, &user, REST, both.from.cached);
 }
 
 static void begin(uint64_t seed)
@@ -302,7 +305,7 @@ static bool history(uint64_t seed)
 /* Its histories have what they are for. */
 static bool histories(uint64_t first, uint64_t nr)
 {
-	uint64_t gone = 0, places = 0, directories = 0, seed;
+	uint64_t gone = 0, places = 0, directories = 0, cached = 0, seed;
 
 	for (seed = first; seed < first + nr; seed++) {
 		if (!history(seed)) {
@@ -312,10 +315,11 @@ static bool histories(uint64_t first, uint64_t nr)
 		gone += both.blocks[AHEAD_GONE];
 		places += both.words.places;
 		directories += both.directories;
+		cached += both.words.cached;
 	}
 	tap_note("%llu blocks of gone segments, %llu directories, %llu places", (unsigned long long)gone,
 		 (unsigned long long)directories, (unsigned long long)places);
-	CHECK(gone > nr && directories > nr && places > 20 * nr);
+	CHECK(gone > nr && directories > nr && places > 20 * nr && cached > nr / 8 && cached < nr / 2);
 	return true;
 }
 

@@ -42,9 +42,11 @@ struct lsmem_directory_entry words_listing(const struct words_entry *e, uint32_t
 
 uint64_t words_place(const struct words *w, uint32_t segment, const struct words_entry *e)
 {
-	if (e->cold)
+	uint64_t cache = e->cold && w->cached ? segment + 1 : 0;
+
+	if (e->cold && !w->cached)
 		return LSMEM_PLACE_COLD;
-	return (uint64_t)(2 * segment + w->segments[segment].flip) << LSMEM_POSITION_OFFSET_BITS |
+	return cache << LSMEM_PLACE_CACHE_SHIFT | (uint64_t)(2 * segment + w->segments[segment].flip) << LSMEM_POSITION_OFFSET_BITS |
 	       e->memory / LSMEM_ALIGN;
 }
 
@@ -384,7 +386,7 @@ static uint64_t place_of(const struct words *w, const struct words_segment *seg,
 
 	if (!LSMEM_LISTING_GET(meta, LENGTH) || !object->live || &w->segments[object->segment] != seg)
 		return LSMEM_PLACE_NONE;
-	if (e->cold)
+	if (e->cold && !w->cached)
 		return e->home / LSMEM_BLOCK == home / LSMEM_BLOCK ? LSMEM_PLACE_COLD : LSMEM_PLACE_NONE;
 	return e->key == key && e->version == __le64_to_cpu(listing->version) ?
 	       words_place(w, object->segment, e) : LSMEM_PLACE_NONE;
@@ -416,8 +418,12 @@ int words_call(struct words *w, struct lsmem_words *call)
 	if (call->size != sizeof(*call) || !call->nr || call->generation || call->end || call->cold || call->state ||
 	    call->left || !(call->flags & LSMEM_WORDS_PLACES) != !call->segment)
 		return -EINVAL;
-	if (call->flags & LSMEM_WORDS_PLACES)
+	if (call->flags & ~(LSMEM_WORDS_BEGIN | LSMEM_WORDS_PLACES | (w->caches ? LSMEM_WORDS_CACHED : 0u)))
+		return -EINVAL;
+	if (call->flags & LSMEM_WORDS_PLACES) {
+		w->cached = call->flags & LSMEM_WORDS_CACHED;
 		return places(w, call);
+	}
 	for (i = 0; call->flags & LSMEM_WORDS_BEGIN && i < WORDS_SEGMENTS; i++)
 		w->segments[i].changed = w->segments[i].again = true;
 	seg = choose(w);

@@ -52,11 +52,13 @@ struct words_object {
  * @taken: .. of these, told and not acknowledged
  * @room: most listings of a call
  * @places: listings that LSMEM_WORDS_PLACES was asked for
+ * @caches: the module knows LSMEM_WORDS_CACHED: to it, all that is cold lies in cache segments
+ * @cached: .. and was asked so
  */
 struct words {
 	uint64_t random, next_id, time;
 	uint32_t cursor, room;
-	bool passing;
+	bool passing, caches, cached;
 	uint64_t retired[WORDS_EVENTS];
 	uint32_t nr_retired, taken, heads[WORDS_HEADS];
 	uint64_t places;
