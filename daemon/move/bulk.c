@@ -38,7 +38,7 @@ struct bulk_seglet {
 
 /**
  * struct bulk_segment - a segment of which something is to be read
- * @id: its id; 0: there is none with this number
+ * @id: its id; 0: it has no seglets
  * @seglets: the first one on its list, plus 1
  */
 struct bulk_segment {
@@ -171,8 +171,9 @@ static void bulk_add(struct bulk *b, uint32_t number, uint64_t id, const struct 
 	struct bulk_segment *segment = &b->segment[number];
 	uint16_t offset = (uint16_t)(where->offset / LSMEM_ALIGN);
 
-	segment->id = id;
+	/* It is on the list of the first segment that has something there, as those of cache segments can have what others have. */
 	if (!seglet->nr) {
+		segment->id = id;
 		seglet->after = segment->seglets;
 		segment->seglets = where->seglet + 1;
 		b->stats.seglets++;

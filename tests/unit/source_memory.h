@@ -215,6 +215,9 @@ static inline bool source_begin(uint64_t seed, bool dense)
 		o->segment = SEGMENT + (dense ? i / SEGMENT_OBJECTS : 0);
 		/* Of a dense log one is in a cache segment, else each third object in one of its own. */
 		o->cache = dense ? (o->segment == SEGMENT + 1) * 9 : (i % 3 == 2) * i;
+		/* There it can lie in a seglet with those of other segments. */
+		if (dense && i == SEGMENT_OBJECTS + 1)
+			o->segment = SEGMENT + 9;
 		o->home = i * 9 * LSMEM_BLOCK + random_below(&source.random, LSMEM_BLOCK / 8) * 8;
 		at = source_place(i, at, dense);
 		if (at + source_bytes(o, o->length) > (uint64_t)SEGLETS * LSMEM_SEGLET_BYTES) {
