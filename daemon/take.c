@@ -64,7 +64,7 @@
  * @bringing: the kernel was not told yet that no more comes by @bulk
  * @pull_error: why its memory could not be registered, a negative errno, and is not tried again; 0: it was, or is to be
  * @all: nothing of the store is on the backups alone
- * @here: the source is only told that nothing is needed from it: this host had the store at its start
+ * @here: the source is only told that nothing is needed from it: this host had the store at its start, or begins without a move
  * @moved_ns: when MOVE was said, by clock_now_ns(); 0: it was not
  * @ended_ns: when the store was served, or the move given up, likewise
  * @said: TARGET_ASK_MOST_S is over, and it is in the log
@@ -656,6 +656,9 @@ int take_store(struct lsmemd *d)
 	if (err)
 		log_warn("%s: cannot be moved from host %s: %s", d->where, d->config.move.from.host, strerror(-err));
 	take_close(d);
+	/* The source may be frozen for this move, have died since, and keep its memory for the host that has the store. */
+	if (status == STATUS_OK && !d->signals.stop)
+		*t = (struct take){ .d = d, .here = true, .super = t->super };
 	return status;
 }
 

@@ -401,6 +401,40 @@ ok "$name: b knows" until_true 30 since_host b 'keeps nothing of the store any m
 ok "$name: its memory can go" until_true 40 vanishes a
 configure_host a
 
+# The source dies frozen, before READY.  The target has begun as without a move, and recovers the store from the backup; nothing but
+# its word lets the memory go.
+name='the source killed before READY'
+write_on b	# so that something is to be made durable: the end of a segment
+nap 1
+write_ends
+sed -i '/^from = /d' "$scratch/b.conf"
+marks
+exec 6<>"$hold_fifo"
+hold=$hold_fifo
+host a
+hold=
+ok "$name: a makes the store" until_true 60 since_host a 'held: the kernel has made a store'
+kill -STOP "$server_pid"	# b cannot make all durable
+goes_on
+ok "$name: b stops its clients" until_true 30 since_host b 'its clients wait'
+store=$(named b)
+ok "$name: b is frozen" until_true 10 eval '[ "$(cat "/sys/class/lsmem/$store/frozen")" = 1 ]'
+slay_host b
+kill -CONT "$server_pid"
+goes_on			# it makes another one, without a move
+ok "$name: a gives the move up" until_true 30 since_host a 'was not moved from host'
+ok "$name: a serves the store" until_true 60 since_host a 'serving, backup' || bail
+exec 6>&-
+host b
+ok "$name: b keeps the memory" until_true 60 since_host b 'its memory is kept until host a needs it no more'
+ok "$name: b lets go" until_true 60 since_host b 'needs nothing of this one: its memory is freed'
+ends b
+is "$name: b ends" "$status" 0
+ok "$name: a knows" until_true 30 since_host a 'keeps nothing of the store any more'
+ok "$name: b's memory can go" until_true 40 vanishes b
+ok "$name: what was acknowledged is there" all_there a
+configure_host b
+
 # ---- Daemons killed at random steps ----------------------------------------------------------
 # restarts HOST: its daemon has ended by itself, and is started again
 restarts() { ! ended "${pids[$1]}" || { wait "${pids[$1]}"; tidy; host "$1"; }; }
@@ -427,7 +461,7 @@ lets_go()
 }
 # What the target logs at the steps: STORE, MOVE, the transaction, the recovery, CLOSE
 steps=('reading what it has' 'is told to stop its clients' 'this host has the store' 'recovering' 'serving, backup')
-from=b
+from=a
 for ((round = 1; round <= rounds; round++)); do
 	to=$(other $from)
 	victim=$([ $((RANDOM % 2)) = 0 ] && echo "$from" || echo "$to")
