@@ -325,13 +325,7 @@ static bool does_need(struct target *target)
 	struct take *t = of_target(target);
 	uint64_t now = clock_now_ns();
 
-	if (!t->pull)
-		return false;
-	if (bulk_wants(t->bulk, now))
-		return true;
-	if (t->bringing)
-		bring_ends(t);
-	return pull_wants(t->pull, t->all || bulk_is_all(t->bulk), now);
+	return t->pull && (bulk_wants(t->bulk, now) || pull_wants(t->pull, t->all || bulk_is_all(t->bulk), now));
 }
 
 static const struct target_user target_user = {
@@ -835,6 +829,9 @@ bool take_run(struct lsmemd *d)
 	if (!t->d || t->target.state < TARGET_SERVES)
 		return false;
 	run(t);
+	/* Also when the source is gone for good. */
+	if (t->bringing && !bulk_wants(t->bulk, clock_now_ns()))
+		bring_ends(t);
 	if (!target_is_over(&t->target) || (t->pull && pull_held(t->pull)))
 		return false;
 	closed = target_is_closed(&t->target);

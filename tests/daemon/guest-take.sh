@@ -391,6 +391,7 @@ pulled=$(move_of b '"\(.pulled) \(.brought)"')
 ok "$name: in the midst" [ "$(move_of b .bring_left_bytes)" -gt 0 ]
 ok "$name: what was acknowledged is there" all_there b
 is "$name: from the backups" "$(move_of b '"\(.pulled) \(.brought)"')" "$pulled"
+ok "$name: the kernel is told that no more comes" until_true 20 since_host b 'what else there is stays on the backups'
 sed -i '/^bring_rate = /d' "$scratch/b.conf"
 kill -HUP "${pids[b]}"
 host a
@@ -414,6 +415,8 @@ hold=$hold_fifo
 host a
 hold=
 ok "$name: a makes the store" until_true 60 since_host a 'held: the kernel has made a store'
+known=$(cat "/sys/class/lsmem/$(named b)/handles_used")
+ok "$name: a knows all of it" until_true 60 since_host a ": $known objects are known"
 kill -STOP "$server_pid"	# b cannot make all durable
 goes_on
 ok "$name: b stops its clients" until_true 30 since_host b 'its clients wait'
