@@ -2,7 +2,6 @@
 /* All of the memory of a migration's source: see bulk.h. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "core/fetch.h"
