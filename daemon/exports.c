@@ -44,7 +44,7 @@ static int listen_and_serve(struct lsmemd *d, struct server *s)
 
 	if (err)
 		return status_of(err);
-	if (prepare())
+	if (prepare(false))
 		return STATUS_ERROR;
 	notify_send("READY=1\nSTATUS=Serving %u backups", s->nr_exports);
 	log_notice("serving %u backups at %s port %s", s->nr_exports, listen->host, listen->port);

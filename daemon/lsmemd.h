@@ -46,6 +46,7 @@
 #include "record.h"
 #include "recover/recover.h"
 #include "base/signals.h"
+#include "base/stages.h"
 #include "report/status.h"
 
 /* Exit statuses: see lsmemd(8). */
@@ -124,6 +125,7 @@ enum open_mode {
  * @keeps: the store in the kernel is frozen and another host's, which may read its memory (frozen.c)
  * @moved: another host has the store, and needs nothing of it here: the end destroys it
  * @recovery_ns: when the recovery began, by clock_now_ns()
+ * @stages: of the start, or, if the store is moved here, from the word that its source has to stop its clients
  * @unconnected: the only backup, on another host, was lost with its connection, and not because
  *	its drive failed a request: a successor can wait for it
  * @core: the state machine; NULL before start() has succeeded
@@ -155,6 +157,7 @@ struct lsmemd {
 	bool newest;
 	bool created, keeps, moved;
 	uint64_t recovery_ns;
+	struct stages stages;
 	bool unconnected;
 	struct core *core;
 	struct fetch *fetch;
@@ -237,7 +240,9 @@ void warn_slow(const struct lsmemd *d);
 bool new_incarnation(uint64_t *incarnation);
 int start(struct lsmemd *d);
 int check(struct lsmemd *d);
-int prepare(void);
+int prepare_ahead(void);
+int prepare(bool ahead);
+int lock_rest(void);
 int serve(struct lsmemd *d);
 int serve_kept(struct lsmemd *d);
 void start_name_status(struct lsmemd *d);

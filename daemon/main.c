@@ -182,8 +182,45 @@ static void protect_from_oom(void)
 		close(fd);
 }
 
+static int lock_memory(int flags)
+{
+	if (!mlockall(flags))
+		return STATUS_OK;
+	log_err("memory cannot be locked: %s; lsmemd needs CAP_IPC_LOCK or LimitMEMLOCK=infinity",
+		strerror(errno));
+	return STATUS_ERROR;
+}
+
+/**
+ * prepare_ahead - do what takes long of prepare(), while clients need not wait for it
+ *
+ * What the process has is read and locked. What it takes from now on is locked as soon as it is used, but for tables of which
+ * little is. lock_rest() locks that. Logs errors.
+ *
+ * Return: a STATUS_*.
+ */
+int prepare_ahead(void)
+{
+	int status = lock_memory(MCL_CURRENT);
+
+	return status ? status : lock_memory(MCL_FUTURE | MCL_ONFAULT);
+}
+
+/**
+ * lock_rest - lock all memory, also what was not used yet
+ *
+ * From now on no page of the process has to be read or taken. Logs errors.
+ *
+ * Return: a STATUS_*.
+ */
+int lock_rest(void)
+{
+	return lock_memory(MCL_CURRENT | MCL_FUTURE);
+}
+
 /**
  * prepare - prepare the process to serve a filesystem
+ * @ahead: prepare_ahead() was called: lock_rest() follows
  *
  * From now on no allocation in the kernel for the main thread waits for I/O, and no page of the
  * process has to be read. Logs errors.
@@ -191,7 +228,7 @@ static void protect_from_oom(void)
  * Context: all memory of the daemon is allocated.
  * Return: a STATUS_*.
  */
-int prepare(void)
+int prepare(bool ahead)
 {
 	int err;
 
@@ -200,12 +237,7 @@ int prepare(void)
 	if (err)
 		log_warn("PR_SET_IO_FLUSHER: %s; a filesystem on this store may wait for itself when memory is short",
 			 strerror(-err));
-	if (mlockall(MCL_CURRENT | MCL_FUTURE)) {
-		log_err("memory cannot be locked: %s; lsmemd needs CAP_IPC_LOCK or LimitMEMLOCK=infinity",
-			strerror(errno));
-		return STATUS_ERROR;
-	}
-	return STATUS_OK;
+	return ahead ? STATUS_OK : lock_rest();
 }
 
 /* Detach from the store. If this start has created it and it holds nothing yet, destroy it. */

@@ -459,6 +459,7 @@ static void dump(struct serve *s)
 static void begin(struct serve *s)
 {
 	struct lsmemd *d = s->d;
+	char text[STAGES_TEXT];
 
 	s->resumed = true;
 	if (s->stopping)
@@ -472,6 +473,8 @@ static void begin(struct serve *s)
 	tell(s);
 	notify_send("READY=1\nSTATUS=Serving %s, backup %s", d->kernel.name, d->where);
 	log_notice("%s: serving, backup %s", d->kernel.name, d->where);
+	stages_end(&d->stages, "first digest");
+	log_info("%s: time until it was served, ms: %s", d->kernel.name, stages_text(&d->stages, text));
 	take_served(d);
 	if (!take_is_open(d))
 		serve_move_begin(s);

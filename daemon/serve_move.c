@@ -781,7 +781,7 @@ int serve_kept(struct lsmemd *d)
 	close_backups(d);
 	m->store.term = d->kernel.term;
 	m->store.indices = format_indices(&super);
-	if (kernel_map(&d->kernel) || cluster_watch(&d->cluster) || prepare() != STATUS_OK || !offer(m, d, &what))
+	if (kernel_map(&d->kernel) || cluster_watch(&d->cluster) || prepare(false) != STATUS_OK || !offer(m, d, &what))
 		return STATUS_BUSY;	/* as without [move] */
 	m->step.op.done = kept_tick;
 	loop_timer_start(&d->loop, &m->step, serve_tick_ns());

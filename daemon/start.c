@@ -601,6 +601,7 @@ int start(struct lsmemd *d)
 	uint32_t slot;
 	int status;
 
+	stages_begin(&d->stages);
 	status = expect_open(d);
 	if (!status)
 		status = know_backups(d);
@@ -619,6 +620,7 @@ int start(struct lsmemd *d)
 		expect_missing(d);
 	if (status || !d->nr_open)
 		return status;
+	stages_end(&d->stages, "backups");
 	restore_env(d, &env);
 	r = recover_new(&env);
 	if (!r) {
@@ -661,9 +663,11 @@ int start(struct lsmemd *d)
 	start_name_status(d);
 	warn_slow(d);
 	http_tell(&d->http, &d->status);
+	stages_end(&d->stages, "store");
 	status = bring_up(d, r, state, uuid);
 	if (d->options.init)
 		goto out;
+	stages_end(&d->stages, "recovery");
 	if (!status && !d->signals.stop)
 		status = expect_ready(d, uuid);
 	if (!status && !d->signals.stop && state == RECOVER_FULL)
@@ -681,12 +685,15 @@ int start(struct lsmemd *d)
 	status = make_core(d, r);
 	if (status)
 		goto out;
+	stages_end(&d->stages, "state");
 	recover_activation(r, &activation);
 	recover_free(r);
 	malloc_trim(0);
-	status = prepare();
+	status = prepare(take_has(d));
+	stages_end(&d->stages, "memory");
 	if (!status)
 		status = activate(d, &activation);
+	stages_end(&d->stages, "activation");
 	return status;
 out:
 	recover_free(r);

@@ -376,6 +376,7 @@ static void answer_digest(struct take *t)
 	r = read_digest(t->d, &err);
 	target_digest(&t->target, err, r ? recover_digest(r)->term : 0, r ? recover_digest(r)->sequence : 0);
 	recover_free(r);
+	stages_end(&t->d->stages, "digest");
 }
 
 static void answer_take(struct take *t)
@@ -386,6 +387,7 @@ static void answer_take(struct take *t)
 	t->wants_take = false;
 	err = own_consented(d, t->super.uuid, &t->consent);
 	target_answer(&t->target, err, d->cluster.term);
+	stages_end(&d->stages, "transaction");
 	if (!err)
 		log_notice("%s: this host has the store, term %" PRIu64 ", %" PRIu64 " ms after its source was told to stop",
 			   d->where, d->cluster.term, (clock_now_ns() - t->moved_ns) / MS);
@@ -438,8 +440,12 @@ static void run(struct take *t)
 	open_pull(t);
 	target_run(&t->target);
 	move_caller_run(&t->caller);
+	if (from == TARGET_MOVES && t->target.state == TARGET_CHECKS)
+		stages_end(&t->d->stages, "source");
 	if (from == TARGET_READS && t->target.state == TARGET_MOVES) {
-		t->moved_ns = clock_now_ns();
+		stages_begin(&t->d->stages);
+		t->moved_ns = t->d->stages.begin_ns;
+		cluster_prepare(&t->d->cluster);	/* while the source stops */
 		log_notice("%s: %" PRIu64 " objects are known; host %s is told to stop its clients", t->d->where,
 			   known_objects(t->target.known), t->d->config.move.from.host);
 	}
@@ -628,6 +634,12 @@ int take_store(struct lsmemd *d)
 		if (!t->here)
 			t->d = NULL;
 		return status == STATUS_BACKUP ? STATUS_OK : status;	/* the start waits for them, or says what is wrong */
+	}
+	/* All libraries are loaded, and the tables of what the source tells are not there yet. */
+	status = prepare_ahead();
+	if (status) {
+		close_backups(d);
+		return status;
 	}
 	memcpy(d->status.uuid, t->super.uuid, sizeof(d->status.uuid));
 	err = begin(t, 0);
@@ -839,6 +851,8 @@ bool take_run(struct lsmemd *d)
 	if (closed)
 		log_notice("%s: host %s keeps nothing of the store any more", d->kernel.name, d->config.move.from.host);
 	take_close(d);
+	if (!t->here)
+		(void)lock_rest();	/* an error is in the log, and the store is served */
 	return closed && !t->here;
 }
 

@@ -126,6 +126,7 @@ struct cluster_figures {
  * @known: etcd knew the store before, so former owners may be fenced. Otherwise the holder of its
  *	backups may be a daemon without a cluster
  * @lease: id of this daemon's lease; 0: none
+ * @ahead: id of the lease for the next claim, taken at @asked_ns; 0: none
  * @tried: consent of the last claim; @term is 0: it had none
  * @revision: of the owner's key, when it was last seen to be ours; 0: not known
  * @void_wanted: the thread is to write the owner's key again, so that its revision changes
@@ -158,7 +159,7 @@ struct cluster {
 	bool watching;
 	struct cluster_taken taken;
 	bool known;
-	int64_t lease;
+	int64_t lease, ahead;
 	struct cluster_consent tried;
 	atomic_int_least64_t revision;
 	atomic_bool void_wanted, look_wanted;
@@ -203,6 +204,7 @@ struct cluster_claim {
 
 int cluster_open(struct cluster *cluster, const struct cluster_options *options);
 enum cluster_image cluster_frozen(const struct cluster_taken *taken, uint64_t term);
+void cluster_prepare(struct cluster *cluster);
 int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim);
 void cluster_members(struct cluster *cluster, const struct members *members);
 bool cluster_holds(const struct cluster *cluster);

@@ -260,6 +260,21 @@ static bool decode(char text[ETCD_TEXT_BYTES], struct json_object *value)
 	return true;
 }
 
+/* Take the value of a key from an answer: @part has its range. Return: 0 or -EHOSTUNREACH. */
+static int take_value(struct etcd *e, struct json_object *part, const char *key, struct etcd_value *value)
+{
+	struct json_object *text;
+
+	memset(value, 0, sizeof(*value));
+	if (!number(part, "/count"))
+		return 0;
+	value->revision = number(part, "/kvs/0/mod_revision");
+	value->lease = number(part, "/kvs/0/lease");
+	if (value->revision > 0 && !json_pointer_get(part, "/kvs/0/value", &text) && decode(value->text, text))
+		return 0;
+	return no_sense(e, key);
+}
+
 /**
  * etcd_get - read a key
  * @etcd: the client
@@ -273,20 +288,49 @@ static bool decode(char text[ETCD_TEXT_BYTES], struct json_object *value)
 int etcd_get(struct etcd *etcd, const char *key, struct etcd_value *value)
 {
 	char request[REQUEST_BYTES], key64[BASE64_BYTES];
-	struct json_object *answer, *text;
+	struct json_object *answer;
 	int err;
 
-	memset(value, 0, sizeof(*value));
 	snprintf(request, sizeof(request), "{\"key\":\"%s\"}", encode(key64, key));
 	err = ask(etcd, "kv/range", request, &answer);
 	if (err)
 		return -EHOSTUNREACH;
-	if (number(answer, "/count")) {
-		value->revision = number(answer, "/kvs/0/mod_revision");
-		value->lease = number(answer, "/kvs/0/lease");
-		if (value->revision <= 0 || json_pointer_get(answer, "/kvs/0/value", &text) ||
-		    !decode(value->text, text))
-			err = no_sense(etcd, key);
+	err = take_value(etcd, answer, key, value);
+	json_object_put(answer);
+	return err;
+}
+
+/**
+ * etcd_get_all - read keys as they are at one time
+ * @etcd: the client
+ * @keys: their names, as for etcd_get()
+ * @nr: number of keys, at most ETCD_KEYS
+ * @values: out
+ *
+ * A quorum of etcd's members answers, as for etcd_get().
+ *
+ * Return: 0; -EHOSTUNREACH: no answer.
+ */
+int etcd_get_all(struct etcd *etcd, const char *const *keys, unsigned int nr, struct etcd_value *values)
+{
+	char request[REQUEST_BYTES] = "{\"success\":[", key64[BASE64_BYTES], path[48];
+	struct json_object *answer, *part;
+	size_t n = strlen(request);
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < nr && n < sizeof(request); i++)
+		n += (size_t)snprintf(request + n, sizeof(request) - n, "%s{\"request_range\":{\"key\":\"%s\"}}",
+				      i ? "," : "", encode(key64, keys[i]));
+	if (n + 2 >= sizeof(request))
+		return no_sense(etcd, "keys");
+	strcpy(request + n, "]}");
+	if (ask(etcd, "kv/txn", request, &answer))
+		return -EHOSTUNREACH;
+	for (i = 0, err = 0; i < nr && !err; i++) {
+		snprintf(path, sizeof(path), "/responses/%u/response_range", i);
+		err = json_pointer_get(answer, path, &part) ? no_sense(etcd, keys[i]) :
+		      take_value(etcd, part, keys[i], &values[i]);
 	}
 	json_object_put(answer);
 	return err;

@@ -20,6 +20,7 @@
 #define ETCD_TEXT_BYTES		5120u	/* longest value, with a final zero */
 #define ETCD_WHY_BYTES		256u
 #define ETCD_ANY		(-1)
+#define ETCD_KEYS		4u	/* read at one time */
 
 #define ETCD_URLS		7u
 #define ETCD_URL_BYTES		80u
@@ -111,6 +112,7 @@ int etcd_renew(struct etcd *etcd, int64_t lease, unsigned int *granted);
 int etcd_left(struct etcd *etcd, int64_t lease, unsigned int *seconds);
 int etcd_revoke(struct etcd *etcd, int64_t lease);
 int etcd_get(struct etcd *etcd, const char *key, struct etcd_value *value);
+int etcd_get_all(struct etcd *etcd, const char *const *keys, unsigned int nr, struct etcd_value *values);
 int etcd_put(struct etcd *etcd, const struct etcd_put *puts, unsigned int nr,
 	     const struct etcd_guard *guards, unsigned int nr_guards);
 

@@ -14,6 +14,7 @@
  *						read it last, also if it was refused
  *	consent					"consent TERM REVISION", or "none"
  *	void TERM REVISION			"void", or "valid"
+ *	prepare					"prepared": there is a lease for the next claim, if etcd answers
  *	watch					"watching": a claim was refused, and ask works all the same
  *	ask					"asked": which host has the store?
  *	told					the answer, "TERM HOST[ here]", or "nothing yet"
@@ -127,6 +128,12 @@ static void ask_taken(void)
 	printf("asked\n");
 }
 
+static void prepare(void)
+{
+	cluster_prepare(&cluster);
+	puts("prepared");
+}
+
 static void watch_it(void)
 {
 	if (cluster_watch(&cluster))
@@ -238,6 +245,8 @@ int main(int argc, char **argv)
 			consent();
 		else if (!strncmp(line, "void ", 5))
 			void_it(line);
+		else if (!strncmp(line, "prepare", 7))
+			prepare();
 		else if (!strncmp(line, "watch", 5))
 			watch_it();
 		else if (!strncmp(line, "ask", 3))

@@ -440,7 +440,7 @@ class KeeperConnection(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         keeper, body = self.server, self.rfile.read(int(self.headers["Content-Length"]))
-        grant, change = (self.path == f"/v3/{what}" for what in ("lease/grant", "kv/txn"))
+        grant, change = self.path == "/v3/lease/grant", self.path == "/v3/kv/txn" and b"request_put" in body
         if keeper.silent:
             return
         if change and keeper.deaf and not keeper.done:
@@ -544,6 +544,27 @@ def consents(tap: Tap, scratch: Path, etcd: Etcd) -> None:
               [] if 0 < left <= way.granted[0] + LEASE * 0.8 - now else [left, now - way.granted[0]])
     tap.same("no consent, the transaction late: the claim does not find itself", late.say("found"), "0 -;0 -;")
     late.close()
+    way.shutdown()
+
+
+def prepared(tap: Tap, scratch: Path, etcd: Etcd) -> None:
+    """A lease that is taken before a claim is the claim's, unless it is old."""
+    store = str(uuid.uuid4())
+    way = Keeper(etcd.url)
+    way.done = True			# nothing is kept
+    a, b, c = (Owner(scratch, host, url) for host, url in zip("abc", (etcd.url, way.url, way.url)))
+    a.claim(store)
+    for owner, former, age, leases in (b, a, 0.0, 1), (c, b, LEASE / 5 + 0.1, 2):
+        way.granted.clear()
+        tap.same(f"prepared {age:.1f} s before", owner.say("prepare"), "prepared")
+        until(lambda age=age: way.granted and time.monotonic() >= way.granted[0] + age)  # type: ignore[misc]
+        tap.same(f"prepared {age:.1f} s before: claimed", owner.claim(store, 0, former.say("consent"))[:7], "claimed")
+        tap.same(f"prepared {age:.1f} s before: leases", len(way.granted), leases)
+        left = owner.left() / 1000
+        tap.wrong(f"prepared {age:.1f} s before: the lease counts from when it was granted",
+                  [] if 0 < left <= way.granted[-1] + LEASE * 0.8 - time.monotonic() + 0.5 else [left])
+    for owner in (a, b, c):
+        owner.close()
     way.shutdown()
 
 
@@ -831,6 +852,8 @@ LIES = {
     "no value": (200, HEADER + b',"count":1,"kvs":[{"mod_revision":"1","value":null}]}'),
     "long value": (200, HEADER + b',"count":1,"kvs":[{"mod_revision":"1","value":"'
                    + b"QUJD" * 5000 + b'"}]}'),
+    "null of several": (200, HEADER + b',"responses":[{"response_range":{"count":1,"kvs":[{"mod_revision":"1","value":null}]}}]}'),
+    "too few": (200, HEADER + b',"responses":[{"response_range":{}},{"response_range":{}}]}'),
     "negative": (200, HEADER + b',"ID":"-5","TTL":"-3","count":"-1","kvs":7}'),
     "away": (302, b""),
     "slow": (200, b"{}"),
@@ -951,6 +974,7 @@ def main() -> int:
             members(tap, scratch, etcd)
             consents(tap, scratch, etcd)
             asks_again(tap, scratch, etcd)
+            prepared(tap, scratch, etcd)
             takers(tap, scratch, etcd)
             lookers(tap, scratch, etcd)
             images(tap, scratch, etcd)
