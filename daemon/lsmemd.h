@@ -232,6 +232,7 @@ int store_check_active(const struct lsmemd *d, const uint8_t *uuid);
 void store_plan(const struct lsmemd *d, const struct recover *r, const struct lsmem_super *super,
 		struct lsmem_create *plan);
 int store_make(struct lsmemd *d, struct lsmem_create *plan, const uint8_t *uuid);
+void store_forget(struct lsmemd *d, const uint8_t *uuid);
 int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_super *super,
 		 const uint8_t *uuid);
 int store_give_name(const struct lsmemd *d);

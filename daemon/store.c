@@ -3,10 +3,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "lsmemd.h"
 #include "stripe/shard.h"
+
+#define FORGET_US	10000u	/* between attempts of store_forget() */
+#define FORGET_TRIES	100
 
 /**
  * store_segment_bytes - what a new segment has on backups
@@ -275,6 +279,27 @@ int store_make(struct lsmemd *d, struct lsmem_create *plan, const uint8_t *uuid)
 			   kernel_kind(plan->kind));
 	memcpy(d->kernel.name, name, sizeof(name));
 	return err;
+}
+
+/**
+ * store_forget - have the kernel forget all that was loaded or placed of a store that was never active
+ * @d: the daemon, attached to it
+ * @uuid: of the store
+ *
+ * Detaches and attaches again. If that fails, which is logged, so do all calls that follow.
+ */
+void store_forget(struct lsmemd *d, const uint8_t *uuid)
+{
+	char name[LSMEM_NAME_BYTES];
+	int err, tries = 0;
+
+	memcpy(name, d->kernel.name, sizeof(name));
+	kernel_detach(&d->kernel);
+	while ((err = kernel_attach(&d->kernel, d->control, name, uuid)) == -EBUSY && tries++ < FORGET_TRIES)
+		usleep(FORGET_US);
+	if (err)
+		log_err("%s: cannot be attached again: %s", name, strerror(-err));
+	memcpy(d->kernel.name, name, sizeof(name));
 }
 
 static int create_store(struct lsmemd *d, const struct recover *r,

@@ -31,12 +31,14 @@
 #include "base/thread.h"
 #include "lsmemd.h"
 #include "move/bulk.h"
+#include "move/placing.h"
 #include "move/pull.h"
 #include "move/target.h"
 #include "remote/move_caller.h"
 
 #define MS		1000000u
 #define SAY_NS		1000000000ull	/* between messages of progress */
+#define PLACE_MOST	16384u		/* objects between two looks at the loop: some milliseconds */
 #define READ_MEMORY	((size_t)PULL_MEMORY + BULK_MEMORY)
 
 /**
@@ -52,7 +54,9 @@
  * @wants_digest: the newest digest is to be read
  * @wants_take: the transaction is to be done, with @consent
  * @consent: of the source
+ * @placing: places the words of what was told in @d's kernel; NULL: the recovery does
  * @told: for the recovery; NULL: from the backups
+ * @placed: @told, with the words placed
  * @plan: of the store in this kernel
  * @thread: makes it
  * @making: @thread was started, and not joined
@@ -80,7 +84,9 @@ struct take {
 	bool ticking;
 	bool wants_digest, wants_take;
 	struct cluster_consent consent;
+	struct placing *placing;
 	const struct recover_told *told;
+	struct recover_told placed;
 	struct lsmem_create plan;
 	pthread_t thread;
 	bool making;
@@ -171,6 +177,15 @@ static const struct move_caller_user caller_user = { .connected = connected, .pu
 
 /* ---- The store ---------------------------------------------------------------------- */
 
+static int place(void *context, struct lsmem_placement *placement)
+{
+	struct take *t = context;
+
+	return kernel_place(&t->d->kernel, placement);
+}
+
+static const struct placing_user placing_user = { .place = place };
+
 /* The geometry was compared with the configuration before the source was asked (look()). */
 static int is_store(struct target *target, const struct move_store *store)
 {
@@ -194,6 +209,10 @@ static int is_store(struct target *target, const struct move_store *store)
 		log_err("no memory for what the source tells of the store");
 		return -ENOMEM;
 	}
+	/* What is verified first is recovered from the backups; a store that an operator made is attached to later. */
+	if (!t->d->options.verify_first && t->d->config.store.verify != CONFIG_VERIFY_FIRST &&
+	    !t->d->config.store.node_line)
+		t->placing = placing_new(target->known, &placing_user, t);
 	log_notice("%s: host %s has store %s, term %" PRIu64 ": reading what it has", where, t->d->config.move.from.host,
 		   target->call.name, store->term);
 	return 0;
@@ -235,7 +254,53 @@ static int is_made(struct target *target)
 	}
 	if (!atomic_load(&t->made))
 		return 0;
-	return t->make_err ? t->make_err : 1;
+	if (t->make_err)
+		return t->make_err;
+	return !t->placing || !placing_waits(t->placing);
+}
+
+/* The words of what was told do not count, or not all are there. */
+static void unplace(struct take *t)
+{
+	placing_free(t->placing);
+	t->placing = NULL;
+	store_forget(t->d, t->super.uuid);
+}
+
+static void placing_failed(struct take *t, int err)
+{
+	log_warn("%s: its words are not placed ahead: %s", t->d->kernel.name, strerror(-err));
+	unplace(t);
+}
+
+/* Place words of what was told (PREPARE), while the source serves the store, or stops its clients. */
+static void place_words(struct take *t)
+{
+	int err;
+
+	if (!t->placing || !atomic_load(&t->made) || t->make_err || t->target.state > TARGET_MOVES)
+		return;
+	err = placing_run(t->placing, PLACE_MOST);
+	if (err)
+		placing_failed(t, err);
+}
+
+/* All was told. */
+static void place_rest(struct take *t)
+{
+	int err;
+
+	if (!t->placing || !t->told || !atomic_load(&t->made))
+		return;
+	err = placing_finish(t->placing);
+	stages_end(&t->d->stages, "words");
+	if (err) {
+		placing_failed(t, err);
+		return;
+	}
+	t->placed = *t->told;
+	placing_told(t->placing, &t->placed);
+	t->told = &t->placed;
 }
 
 /* Wait for the thread. It looks at no signal, but the kernel ends. */
@@ -439,6 +504,7 @@ static void run(struct take *t)
 	move_caller_run(&t->caller);
 	open_pull(t);
 	target_run(&t->target);
+	place_words(t);
 	move_caller_run(&t->caller);
 	if (from == TARGET_MOVES && t->target.state == TARGET_CHECKS)
 		stages_end(&t->d->stages, "source");
@@ -515,11 +581,12 @@ static int move(struct take *t)
 		else if (t->wants_take)
 			answer_take(t);
 		else if (t->target.state < TARGET_RECOVERS || t->target.state == TARGET_DROPS)
-			err = loop_run(&d->loop, true);
+			err = loop_run(&d->loop, !t->placing || !placing_waits(t->placing) || !atomic_load(&t->made));
 		if (err < 0)
 			return err;
 	}
 	target_run(&t->target);		/* @told, or ENDED */
+	place_rest(t);
 	return 0;
 }
 
@@ -562,6 +629,8 @@ static void forget(struct take *t)
 	t->pull = NULL;
 	t->bulk = NULL;
 	t->memory = NULL;
+	placing_free(t->placing);
+	t->placing = NULL;
 	if (t->target.known)
 		known_free(t->target.known);
 	t->target.known = NULL;
@@ -702,6 +771,8 @@ void take_stale(struct lsmemd *d)
 
 	(void)d;
 	t->told = NULL;
+	if (t->placing)
+		unplace(t);
 	target_recovered(&t->target, -ESTALE);
 	target_run(&t->target);
 }

@@ -92,7 +92,7 @@ static struct lsmem_segment *lsmem_load_new(struct lsmem_store *store, const str
 
 	if (into->there)
 		return ERR_PTR(-ENOENT);
-	if (!ordered && !into->place)
+	if (!ordered && !into->place && !store->tier.on)
 		return ERR_PTR(-EINVAL);
 	seg = lsmem_segment_new(store, into->id, into->generation);
 	if (!seg)
@@ -498,7 +498,7 @@ int lsmem_load_place(struct lsmem_store *store, const struct lsmem_placement *pl
 	if (!store->tier.on)
 		return -EOPNOTSUPP;
 	if (place->flags & ~(LSMEM_PLACEMENT_BACK | LSMEM_PLACEMENT_GONE) || (back && gone) || place->reserved ||
-	    !place->nr != gone || place->nr > LSMEM_PLACES_MAX)
+	    (gone ? place->nr : back && !place->nr) || place->nr > LSMEM_PLACES_MAX)
 		return -EINVAL;
 	seg = lsmem_load_begin(store, &(struct lsmem_load_into){
 		.id = place->segment, .generation = place->generation, .sealed = place->sealed, .place = true,

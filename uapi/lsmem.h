@@ -1305,7 +1305,8 @@ struct lsmem_fill {
  * @sealed: as there; may rise from call to call until something is loaded into the segment
  * @entries: user pointer to struct lsmem_directory_entry, of objects only, each the newest version of
  *	its object
- * @nr: of @entries, 1..65536; LSMEM_PLACEMENT_GONE: 0
+ * @nr: of @entries, up to 65536; LSMEM_PLACEMENT_BACK: at least 1; LSMEM_PLACEMENT_GONE: 0. Without flags and 0: only the segment
+ *	is made, or grows
  * @reserved: 0
  *
  * Their bytes are checked when they are fetched.  EINVAL: an entry is not valid, or its index has
@@ -1315,8 +1316,8 @@ struct lsmem_fill {
  * placed are taken back, and their indices can be placed again, with the same generation or a later one, in this segment
  * or another one.  EINVAL: the index has no such object; entries before it are taken back.  With LSMEM_PLACEMENT_GONE a
  * segment of which all is taken back leaves the log.  EBUSY: something of it is placed, or was loaded.  ENOENT: there is no
- * such segment, as with LSMEM_PLACEMENT_BACK.  Segments may be placed in any order; LSMEM_REPL_LOAD makes none that is older
- * than another one, and goes on with an older one only if nothing was loaded into it before.
+ * such segment, as with LSMEM_PLACEMENT_BACK.  Segments of a tiered store may be placed and loaded in any order; LSMEM_REPL_LOAD
+ * goes on with one that is older than another only if nothing was loaded into it before.
  */
 struct lsmem_placement {
 	__u32 size;

@@ -13,23 +13,6 @@
 #define KNOWN_PREFETCH	24u	/* listings ahead: so many cache misses a CPU has in flight */
 
 /**
- * struct known_segment - a segment that was told
- * @id: its id; 0: the entry is free
- * @generation: of its frame
- * @end: bytes of log data, as told last
- * @listings: how many of @listings in struct known are of it
- * @objects: .. and are of objects, not of tombstones
- * @next: number of the next one with this hash, or of the next free one; 0: there is none
- * @number: in the recovery that takes it
- * @gone: it is retired
- */
-struct known_segment {
-	uint64_t id;
-	uint32_t generation, end, listings, objects, next, number;
-	bool gone;
-};
-
-/**
  * struct known - what a target knows
  * @listings: by index
  * @indices: elements of @listings
@@ -42,6 +25,10 @@ struct known_segment {
  * @there: segments that are not gone
  * @gone: .. that are, and have listings
  * @objects: how many objects count: the sum over those that are not gone
+ * @bytes: of their entries
+ * @stale: how many listings of segments that are gone are placed
+ * @newest: of all that was told
+ * @watch: NULL: none
  * @uuid: of the store
  */
 struct known {
@@ -51,7 +38,9 @@ struct known {
 	uint32_t *hash;
 	uint32_t room, used, free;
 	uint32_t most, there, gone;
-	uint64_t objects;
+	uint64_t objects, bytes, stale;
+	struct known_newest newest;
+	struct known_watch *watch;
 	uint8_t uuid[LSMEM_UUID_BYTES];
 };
 
@@ -137,6 +126,12 @@ static bool known_is_object(const struct known_listing *listing)
 	return LSMEM_LISTING_GET(listing->meta, TYPE) == LSMEM_TYPE_OBJECT;
 }
 
+/* What an object takes where it is; a tombstone: nothing. */
+static uint32_t known_size(const struct known_listing *listing)
+{
+	return known_is_object(listing) ? lsmem_entry_size((uint32_t)LSMEM_LISTING_GET(listing->meta, LENGTH)) : 0;
+}
+
 /* A listing counts. */
 static void known_count(struct known *known, const struct known_listing *listing)
 {
@@ -144,20 +139,39 @@ static void known_count(struct known *known, const struct known_listing *listing
 
 	seg->listings++;
 	seg->objects += known_is_object(listing);
+	seg->bytes += known_size(listing);
+	seg->placed += listing->placed;
 	known->objects += known_is_object(listing);
+	known->bytes += known_size(listing);
 }
 
-/* A listing counts no more. */
+/* A listing is not kept any more. */
 static void known_drop(struct known *known, const struct known_listing *listing)
 {
 	struct known_segment *seg = &known->segments[listing->segment];
 
 	seg->listings--;
 	seg->objects -= known_is_object(listing);
-	if (!seg->gone)
+	seg->bytes -= known_size(listing);
+	seg->placed -= listing->placed;
+	if (!seg->gone) {
 		known->objects -= known_is_object(listing);
-	else if (!seg->listings)
+		known->bytes -= known_size(listing);
+		return;
+	}
+	known->stale -= listing->placed;
+	if (listing->placed && !seg->placed && known->watch)
+		known->watch->gone(known->watch, seg);
+	if (!seg->listings)
 		known_forget(known, listing->segment);
+}
+
+/* A listing counts no more, and the kernel must not have it. */
+static void known_back(struct known *known, uint64_t index, const struct known_listing *listing)
+{
+	if (listing->placed && known->watch)
+		known->watch->back(known->watch, index, listing, &known->segments[listing->segment]);
+	known_drop(known, listing);
 }
 
 /* Drop all listings of segments that are gone. */
@@ -170,7 +184,7 @@ static void known_sweep(struct known *known)
 
 		if (!listing->segment || !known->segments[listing->segment].gone)
 			continue;
-		known_drop(known, listing);
+		known_back(known, index, listing);
 		listing->segment = 0;
 	}
 }
@@ -226,6 +240,10 @@ static void known_retire(struct known *known, uint64_t id)
 	known->there--;
 	known->gone++;
 	known->objects -= seg->objects;
+	known->stale += seg->placed;
+	known->bytes -= seg->bytes;
+	if (seg->made && !seg->placed && known->watch)
+		known->watch->gone(known->watch, seg);
 	if (!seg->listings)
 		known_forget(known, nr);
 	else if (known->gone > KNOWN_GONE && known->gone > known->there)
@@ -234,11 +252,24 @@ static void known_retire(struct known *known, uint64_t id)
 
 /* ---- Blocks ---------------------------------------------------------------- */
 
+static void known_see(struct known *known, const struct known_listing *listing)
+{
+	uint64_t time = lsmem_version_time(listing->version);
+	uint32_t era = (uint32_t)(listing->version >> LSMEM_VERSION_TIME_BITS);
+
+	if (time > known->newest.time)
+		known->newest.time = time;
+	if (era > known->newest.era)
+		known->newest.era = era;
+	if (listing->generation > known->newest.generation)
+		known->newest.generation = listing->generation;
+}
+
 /* Of two listings of an index the one with the higher generation counts, then the higher version, then the later one. */
 static int known_consider(struct known *known, uint32_t nr, const struct ahead_listing *listing)
 {
-	uint64_t key = __le64_to_cpu(listing->entry.key);
-	struct known_listing *old = &known->listings[lsmem_handle_index(key)];
+	uint64_t key = __le64_to_cpu(listing->entry.key), index = lsmem_handle_index(key);
+	struct known_listing *old = &known->listings[index];
 	struct known_listing new = {
 		.version = __le64_to_cpu(listing->entry.version),
 		.meta = __le64_to_cpu(listing->entry.meta),
@@ -247,6 +278,7 @@ static int known_consider(struct known *known, uint32_t nr, const struct ahead_l
 		.segment = nr,
 	};
 
+	known_see(known, &new);
 	if (old->segment) {
 		if (old->generation > new.generation ||
 		    (old->generation == new.generation && old->version > new.version))
@@ -254,10 +286,18 @@ static int known_consider(struct known *known, uint32_t nr, const struct ahead_l
 		if (old->generation == new.generation && old->version == new.version &&
 		    !format_listing_same(old->meta, new.meta))
 			return -EPROTO;
-		known_drop(known, old);
+		/* It was told again with another place in the source's memory: the kernel's word stays. */
+		new.placed = old->placed && old->segment == nr && old->generation == new.generation &&
+			     old->version == new.version && old->meta == new.meta;
+		if (new.placed)
+			known_drop(known, old);
+		else
+			known_back(known, index, old);
 	}
 	*old = new;
 	known_count(known, old);
+	if (known->watch && !new.placed)
+		known->watch->counts(known->watch, index, known_is_object(old));
 	return 0;
 }
 
@@ -283,6 +323,87 @@ static int known_listings(struct known *known, const struct ahead_head *block)
 		ret = known_consider(known, nr, &listings[i]);
 	}
 	return ret;
+}
+
+/* ---- What the kernel has -------------------------------------------------------- */
+
+/**
+ * known_watch - tell what changes
+ * @known: no block was taken yet
+ * @watch: must stay; NULL, at any time: no more
+ */
+void known_watch(struct known *known, struct known_watch *watch)
+{
+	known->watch = watch;
+}
+
+/**
+ * known_set_placed - the kernel has got what counts for an index
+ * @known: what is known, with a watch
+ * @index: an object counts for it
+ */
+void known_set_placed(struct known *known, uint64_t index)
+{
+	struct known_listing *listing = &known->listings[index];
+
+	known->segments[listing->segment].placed += !listing->placed;
+	listing->placed = true;
+}
+
+/**
+ * known_set_home - the kernel has a segment, or has it no more
+ * @known: what is known, with a watch
+ * @id: of the segment
+ * @home: bytes of log data that it has for the kernel
+ * @made: it has it
+ */
+void known_set_home(struct known *known, uint64_t id, uint32_t home, bool made)
+{
+	struct known_segment *seg = &known->segments[known_find(known, id)];
+
+	if (seg->id != id)
+		return;
+	seg->home = home;
+	seg->made = made;
+}
+
+/**
+ * known_take_back - forget all that was placed of segments that are gone
+ * @known: what is known, with a watch, which is told
+ *
+ * Walks through all indices, if there is any.
+ */
+void known_take_back(struct known *known)
+{
+	if (known->stale)
+		known_sweep(known);
+}
+
+/**
+ * known_next_segment - go through the segments that are not gone
+ * @known: what is known
+ * @nr: out: the number of the segment; 0 at first
+ *
+ * Return: the next one; NULL: there is none.
+ */
+const struct known_segment *known_next_segment(const struct known *known, uint32_t *nr)
+{
+	while (++*nr < known->used)
+		if (known->segments[*nr].id && !known->segments[*nr].gone)
+			return &known->segments[*nr];
+	return NULL;
+}
+
+/**
+ * known_segment_of - the segment of a listing
+ * @known: what is known
+ * @listing: as known_listing() has it
+ *
+ * Return: it, until the next block.
+ */
+const struct known_segment *known_segment_of(const struct known *known, const struct known_listing *listing)
+{
+	return &known->segments[listing->segment];
 }
 
 /**
@@ -330,6 +451,27 @@ uint32_t known_segments(const struct known *known)
 uint64_t known_objects(const struct known *known)
 {
 	return known->objects;
+}
+
+/**
+ * known_bytes - how large are the objects that count?
+ * @known: what is known
+ *
+ * Return: bytes of their entries.
+ */
+uint64_t known_bytes(const struct known *known)
+{
+	return known->bytes;
+}
+
+/**
+ * known_newest - what is the highest of all that was told?
+ * @known: what is known
+ * @newest: out
+ */
+void known_newest(const struct known *known, struct known_newest *newest)
+{
+	*newest = known->newest;
 }
 
 /**
@@ -418,7 +560,7 @@ void known_resalt(const struct known *known, const struct known_listing *listing
 					lsmem_segment_salt(known->uuid, seg->id, seg->generation));
 }
 
-static bool told_segment(void *context, uint32_t number, uint64_t id, uint32_t generation, uint32_t length)
+static bool told_segment(void *context, uint32_t number, uint64_t id, uint32_t generation, uint32_t length, uint32_t *count)
 {
 	struct known *known = context;
 	struct known_segment *seg = &known->segments[known_find(known, id)];
@@ -426,6 +568,7 @@ static bool told_segment(void *context, uint32_t number, uint64_t id, uint32_t g
 	if (seg->id != id || seg->gone || seg->generation != generation || seg->end != length)
 		return false;
 	seg->number = number;
+	*count = seg->objects;
 	return true;
 }
 

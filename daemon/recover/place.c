@@ -372,6 +372,7 @@ int recover_places(struct recover *r, uint64_t oldest)
 	for (nr = 0; nr < r->nr_segments && !ret; nr++) {
 		if (r->segments[nr].winners)
 			ret = place_segment(p, nr);
+		r->segments[nr].winners += r->segments[nr].placed;
 		recover_progress(r, nr + 1);
 	}
 	err = recover_loaded(r);

@@ -27,6 +27,7 @@
  * @entries_crc: of the footer
  * @directory_crc: of the footer
  * @winners: its entries that are the newest of their index; after pass 2, those handed on
+ * @placed: objects of it that the kernel had before; in @winners after pass 2
  * @closed: footer and directory are sound
  * @damaged: @closed, and entries are not sound: each later recovery would find that again
  * @lost: no replica can be read
@@ -46,7 +47,7 @@ struct recover_segment {
 	uint32_t cut;
 	uint32_t entries_crc;
 	uint32_t directory_crc;
-	uint32_t winners;
+	uint32_t winners, placed;
 	bool closed;
 	bool damaged;
 	bool lost;

@@ -500,7 +500,7 @@ static int recover_prepare(struct recover *r)
 	qsort(items, nr, sizeof(*items), recover_by_id);
 	ret = recover_group(r, items, nr);
 	free(items);
-	r->dense = !ret && recover_dense(r);
+	r->dense = !ret && !r->told && recover_dense(r);
 	r->winners = memory_table(r->indices * sizeof(*r->winners), r->dense);
 	r->touched = calloc(r->indices / RECOVER_TOUCH + 1, sizeof(*r->touched));
 	free(r->damaged);

@@ -162,16 +162,25 @@ struct recover_geometry {
  * @segments: how many segments were told, and are not gone
  * @objects: how many objects count of all that was told ..
  * @expected: .. and how many the source has
- * @segment: was this segment told, with this generation and log data of @length bytes?  @nr: its number from now on
+ * @bytes: of the entries of these objects; if @placing
+ * @placing: the kernel has the objects that count already, in segments that have them: @listing is called for tombstones only;
+ *	first argument of @tombstone and @newest. NULL: it has none
+ * @segment: was this segment told, with this generation and log data of @length bytes?  @nr: its number from now on;
+ *	@count: out: how many objects of it count
  * @listing: what counts for an index. Return: false: nothing does; else @listing, exact but for its place in a block of
  *	LSMEM_BLOCK bytes, and the number @nr of its segment, for which @segment was called
+ * @tombstone: if @placing: the indices for which tombstones count, one after the other. Return: false: there are no more
+ * @newest: if @placing: the highest time, era and generation of all that was told
  */
 struct recover_told {
 	void *context;
-	uint64_t term, sequence, objects, expected;
+	void *placing;
+	uint64_t term, sequence, objects, expected, bytes;
 	uint32_t segments;
-	bool (*segment)(void *context, uint32_t nr, uint64_t segment, uint32_t generation, uint32_t length);
+	bool (*segment)(void *context, uint32_t nr, uint64_t segment, uint32_t generation, uint32_t length, uint32_t *count);
 	bool (*listing)(void *context, uint64_t index, struct lsmem_directory_entry *listing, uint32_t *nr);
+	bool (*tombstone)(void *placing, uint32_t i, uint64_t *index);
+	void (*newest)(void *placing, uint64_t *time, uint32_t *era, uint32_t *generation);
 };
 
 /**

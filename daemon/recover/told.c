@@ -43,8 +43,9 @@ static int told_segments(struct recover *r, const struct recover_told *told, uin
 	for (nr = 0; nr < r->nr_segments; nr++) {
 		struct recover_segment *seg = &r->segments[nr];
 		bool open = seg->item.state == LSMEM_ITEM_OPEN;
+		uint32_t count = 0;
 		bool is = told->segment(told->context, nr, seg->item.segment, seg->item.generation,
-					seg->item.length);
+					seg->item.length, &count);
 
 		/* The kernel had it for its next head; it may have told of it. */
 		if (open && (!is || !seg->item.length)) {
@@ -61,6 +62,7 @@ static int told_segments(struct recover *r, const struct recover_told *told, uin
 		seg->salt = lsmem_segment_salt(r->super.uuid, seg->item.segment, seg->item.generation);
 		seg->cut = seg->item.length;
 		seg->closed = seg->item.state == LSMEM_ITEM_CLOSED;
+		seg->placed = told->placing ? count : 0;
 		r->result.closed += seg->closed;
 		r->result.sealed += !seg->closed;
 		if (seg->cut && seg->item.segment < *oldest)
@@ -71,6 +73,38 @@ static int told_segments(struct recover *r, const struct recover_told *told, uin
 	recover_info(r, "digest %llu lists %u segments, and %u were told: what the source told is not used",
 		     (unsigned long long)r->map.sequence, all, told->segments);
 	return -ESTALE;
+}
+
+/* Let what was told of an index compete. */
+static void told_consider(struct recover *r, const struct recover_told *told, uint64_t index)
+{
+	struct lsmem_directory_entry listing;
+	uint32_t nr;
+
+	if (told->listing(told->context, index, &listing, &nr))
+		recover_consider(r, nr, &listing);
+}
+
+/* The kernel has the objects; the tombstones compete. Invariant 14: the digest covers all that was issued. */
+static void told_placed(struct recover *r, const struct recover_told *told)
+{
+	uint64_t time, index;
+	uint32_t era, generation, i;
+
+	told->newest(told->placing, &time, &era, &generation);
+	if (era > r->map.era || generation > r->map.generation_ceiling)
+		recover_damage(r, "era %u or generation %u that was told is newer than digest %llu: newer digests are lost",
+			       era, generation, (unsigned long long)r->map.sequence);
+	if (time > r->time)
+		r->time = time;
+	if (era > r->era)
+		r->era = era;
+	if (generation > r->generation)
+		r->generation = generation;
+	r->result.objects = told->objects;
+	r->result.live_bytes = told->bytes;
+	for (i = 0; told->tombstone(told->placing, i, &index); i++)
+		told_consider(r, told, index);
 }
 
 /**
@@ -84,13 +118,12 @@ static int told_segments(struct recover *r, const struct recover_told *told, uin
 int recover_told(struct recover *r, const struct recover_told *told, uint64_t *oldest)
 {
 	int ret = told_segments(r, told, oldest);
-	struct lsmem_directory_entry listing;
 	uint64_t index;
-	uint32_t nr;
 
-	for (index = 0; index < r->indices && !ret; index++)
-		if (told->listing(told->context, index, &listing, &nr))
-			recover_consider(r, nr, &listing);
+	if (!ret && told->placing)
+		told_placed(r, told);
+	for (index = 0; index < r->indices && !ret && !told->placing; index++)
+		told_consider(r, told, index);
 	recover_progress(r, r->nr_segments);
 	r->pass++;
 	return ret;

@@ -180,6 +180,8 @@ moves()
 	[ -z "${4-}" ] || write_ends
 	ok "$name: $to serves it" until_true 60 since_host "$to" 'serving, backup' || bail
 	ok "$name: by what $from told" since_host "$to" "moved from host $remote: served .* by what that host told"
+	ok "$name: words were placed ahead" since_host "$to" 'time until it was served, ms: source .*, words .*, activation'
+	ok "$name: and counted" eval '! since_host "$to" "not placed ahead"'
 	ok "$name: what was acknowledged can be read at once" all_there "$to"
 	# On a busy machine a READ can be late: then a backup answers.
 	ok "$name: and was read from the memory of $from" \
@@ -196,7 +198,7 @@ moves()
 	ok "$name: $to can be moved from" until_true 30 since_host "$to" 'listening for moves'
 	is "$name: one owner" "$(owners)" 1
 	ok "$name: what was acknowledged is there" all_there "$to"
-	sed -n "$((mark[$to] + 1)),\$s/^.*\(this host has the store\|moved from host\|[0-9]* objects, .* came from\)/# \1/p" \
+	sed -n "$((mark[$to] + 1)),\$s/^.*\(this host has the store\|time until it was served\|moved from host\|[0-9]* objects, .* came from\)/# \1/p" \
 		"$scratch/log.$to"
 }
 name='another secret'

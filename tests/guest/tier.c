@@ -542,6 +542,22 @@ static int place_call(const struct follower *follower, const struct keeper_frame
 	return ioctl(follower->attach.fd, LSMEM_REPL_PLACE, &place) ? -errno : 0;
 }
 
+/* Load an object instead. */
+static int load_place(const struct follower *follower, const struct keeper_frame *frame, const struct place *place)
+{
+	uint32_t at = LSMEM_LISTING_GET(__le64_to_cpu(place->listing.meta), HOME) * LSMEM_ALIGN;
+	struct lsmem_load load = {
+		.size = sizeof(load),
+		.segment = frame->id,
+		.generation = 1,
+		.sealed = frame->length,
+		.data = (uintptr_t)(frame->bytes + at),
+		.length = lsmem_entry_bytes((const struct lsmem_entry *)(frame->bytes + at)),
+	};
+
+	return ioctl(follower->attach.fd, LSMEM_REPL_LOAD, &load) ? -errno : 0;
+}
+
 static struct keeper_frame *frame_of(struct keeper *keeper, uint64_t id)
 {
 	struct keeper_frame *frame = keeper->frames;
@@ -733,7 +749,19 @@ TEST_F_TIMEOUT(tier, placed_while_it_changes, SECONDS)
 	EXPECT_GT(self->nr, store_attribute(&self->store, "handles_used"));
 	ASSERT_EQ(0, place_call(&self->follower, frame, NULL, frame->length, LSMEM_PLACEMENT_GONE));
 	ASSERT_EQ(-ENOENT, place_call(&self->follower, frame, NULL, frame->length, LSMEM_PLACEMENT_GONE));
+	/* It is made without an object, and grows. */
+	ASSERT_EQ(0, place_call(&self->follower, frame, NULL, LSMEM_BLOCK, 0));
+	ASSERT_EQ(0, place_call(&self->follower, frame, NULL, frame->length, 0));
+	EXPECT_EQ(-EINVAL, place_call(&self->follower, frame, NULL, LSMEM_BLOCK, 0));
+	EXPECT_EQ(-EINVAL, place_call(&self->follower, frame, NULL, frame->length, LSMEM_PLACEMENT_BACK));
+	ASSERT_EQ(0, place_call(&self->follower, frame, NULL, frame->length, LSMEM_PLACEMENT_GONE));
+	/* One of its objects is loaded, although there are younger segments; the others are placed. */
+	for (i = 0; places[i].id != frame->id;)
+		i++;
+	ASSERT_EQ(0, load_place(&self->follower, frame, &places[i]));
+	places[i].id = 0;
 	ASSERT_LT(0, place_frame(&self->follower, frame, places, nr));
+	places[i].id = frame->id;
 	EXPECT_EQ(self->nr, store_attribute(&self->store, "handles_used"));
 	ksft_print_msg("%u of %u objects placed again\n", again, self->nr);
 	ASSERT_EQ(0, follower_activate(&self->follower, &(struct lsmem_activate){

@@ -14,6 +14,7 @@
 #include "move/known.h"
 #include "move/source.h"
 #include "moves.h"
+#include "placed.h"
 #include "sim.h"
 #include "../common/tap.h"
 
@@ -42,6 +43,7 @@ struct words {
 /**
  * struct life - of a store that moves
  * @frozen: by the kernel; @asked: the kernel was asked
+ * @ahead: words are placed ahead, in @target_kernel
  * @directory: segment that is being read; 0: none
  * @revision: of the owner's key in etcd; @seen: by the source's daemon
  * @term: of the store in etcd
@@ -56,6 +58,8 @@ static struct life {
 	struct move_store store;
 	struct words words[MODEL_SEGMENTS];
 	struct known *known;
+	struct placing *placing;
+	bool ahead;
 	struct lsmem_listing listings[LISTINGS_MAX];
 	struct move_ready ready;
 	bool asked, frozen, withdraws, looks;
@@ -64,8 +68,10 @@ static struct life {
 	const char *wrong;
 } life;
 
+static struct placed target_kernel;
+
 static struct count {
-	uint64_t moved, back, stale, killed, lost, places, directories, objects;
+	uint64_t moved, ahead, back, stale, killed, lost, places, directories, objects;
 } count;
 
 static bool chance(uint32_t percent)
@@ -384,13 +390,20 @@ static const struct moves_end end = { end_begin, end_connect, source_gone, end_t
 
 static int end_know(const struct ahead_head *block)
 {
-	return known_block(life.known, block);
+	int ret = known_block(life.known, block);
+
+	if (!ret && life.placing && chance(30))
+		ret = placing_run(life.placing, random_below(&life.sim->random, 50));
+	return ret;
 }
 
 static void connect_target(void)
 {
+	placing_free(life.placing);
 	known_free(life.known);
 	life.known = known_new(MODEL_HANDLES, MODEL_SEGMENTS);
+	placed_begin(&target_kernel, life.sim->options.frames * life.sim->options.backups + 1);
+	life.placing = life.ahead ? placing_new(life.known, &placed_user, &target_kernel) : NULL;
 	moves_call(0, "B", 0);
 }
 
@@ -419,9 +432,11 @@ static bool begin(uint64_t seed, const struct sim_options *options)
 	for (i = 0; i < LINKS; i++)
 		moves_cut(&links[i]);
 	sim_free(life.sim);
+	placing_free(life.placing);
 	known_free(life.known);
 	memset(&life, 0, sizeof(life));
 	life.sim = sim_new(seed, options);
+	life.ahead = chance(50);
 	CHECK(sim_start(life.sim, false));
 	core_stats(life.sim->core, &stats);
 	life.store = (struct move_store){
@@ -572,16 +587,24 @@ static bool arrives(bool loses)
 	}
 	sim_cut(sim, random_below(&sim->random, DISK_CUT_KINDS));
 	known_told(life.known, life.ready.term, life.ready.digest, life.ready.objects, &told);
+	if (life.placing) {
+		CHECK(!placing_finish(life.placing) && !target_kernel.wrong);
+		placing_told(life.placing, &told);
+		placed_env(&target_kernel, &sim->env);
+		count.ahead++;
+	}
 	sim->told = &told;
 	sim->nr_damage = 0;
 	if (loses) {
 		CHECK(sim_attempt(sim) == -ESTALE && !sim->nr_damage);
 		sim->told = NULL;
+		placed_env(NULL, &sim->env);
 		CHECK(sim_start(sim, false));
 		count.stale++;
 	} else {
 		CHECK(!sim_attempt(sim) && !sim->nr_damage && !sim->error[0]);
 	}
+	placed_env(NULL, &sim->env);
 	CHECK(has_all(handles));
 	count.moved++;
 	for (i = 0; i < 10; i++) {
@@ -668,12 +691,12 @@ static bool all(uint64_t first, uint64_t nr)
 				 life.sim->error, life.sim->model->error);
 			return false;
 		}
-	tap_note("%llu moved, %llu of them from the backups, %llu taken back, %llu killed, %llu lost a backup before READY",
-		 (unsigned long long)count.moved, (unsigned long long)count.stale, (unsigned long long)count.back,
+	tap_note("%llu moved, %llu of them with words placed ahead, %llu from the backups, %llu taken back, %llu killed, %llu lost a backup before READY",
+		 (unsigned long long)count.moved, (unsigned long long)count.ahead, (unsigned long long)count.stale, (unsigned long long)count.back,
 		 (unsigned long long)count.killed, (unsigned long long)count.lost);
 	tap_note("%llu objects, %llu directories, %llu places", (unsigned long long)count.objects,
 		 (unsigned long long)count.directories, (unsigned long long)count.places);
-	CHECK(nr == 1 || (count.moved > nr / 4 && count.stale && count.back && count.killed && count.lost &&
+	CHECK(nr == 1 || (count.moved > nr / 4 && count.ahead > nr / 8 && count.stale && count.back && count.killed && count.lost &&
 			  count.directories > nr / 4));
 	return true;
 }
@@ -684,6 +707,7 @@ int main(int argc, char **argv)
 
 	tap_ok(seed ? all(seed, 1) : all(1, 200), "whole moves");
 	sim_free(life.sim);
+	placing_free(life.placing);
 	known_free(life.known);
 	return tap_end();
 }

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Recovery by the target of a migration (daemon/recover/told.c): from blocks, through daemon/move/known.h, to a store that
- * is live; and what it refuses. The simulated kernel is the source, and then the target.
+ * is live; and what it refuses. The simulated kernel is the source, and then the target. Each once with the words placed ahead
+ * (daemon/move/placing.h), and once without.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "move/known.h"
+#include "placed.h"
 #include "tiers.h"
 #include "../common/tap.h"
 
 uint64_t lsmem_mutation;
 
+#define AHEAD	"; words placed ahead"
 #define DEAD	(TIER_DEAD | 1u << 7 | 1u << 6 | 1u << 1)
 
 static const struct sim_options one = { .frames = 12, .size = 2, .steps = 100, .tiered = true };
@@ -27,6 +30,10 @@ static union {
 	struct ahead_head head;
 	uint8_t bytes[AHEAD_BYTES];
 } block;
+
+static struct placed kernel;
+static struct placing *placing;
+static bool ahead;
 
 /**
  * struct source - what the source tells
@@ -80,8 +87,11 @@ static bool tells(struct sim *sim)
 {
 	uint32_t i, n;
 
+	placing_free(placing);
 	known_free(source.known);
 	source.known = known_new(MODEL_HANDLES, sim->options.frames);
+	placed_begin(&kernel, sim->options.frames);
+	placing = ahead ? placing_new(source.known, &placed_user, &kernel) : NULL;
 	for (i = 0; i < MODEL_SEGMENTS; i++) {
 		const struct model_segment *seg = &sim->model->segments[i];
 
@@ -121,6 +131,26 @@ static uint64_t live(const struct model *model)
 	return nr;
 }
 
+/* What the recovery is told. */
+static bool all_told(struct sim *sim, uint64_t term, uint64_t sequence, uint64_t objects)
+{
+	known_told(source.known, term, sequence, objects, &source.told);
+	if (!ahead)
+		return true;
+	CHECK(!placing_finish(placing) && !kernel.wrong);
+	placing_told(placing, &source.told);
+	placed_env(NULL, &sim->env);
+	placed_env(&kernel, &sim->env);
+	return true;
+}
+
+/* It is told nothing any more. */
+static void untold(struct sim *sim)
+{
+	sim->told = NULL;
+	placed_env(NULL, &sim->env);
+}
+
 /* The power fails; the target has the newest digest's name. */
 static bool ready(struct sim *sim)
 {
@@ -132,7 +162,7 @@ static bool ready(struct sim *sim)
 	sim_cut(sim, DISK_CUT_DROP);
 	r = recover_new(&sim->env);
 	CHECK(!recover_open(r, &state) && state == RECOVER_FULL && !recover_map(r, false));
-	known_told(source.known, recover_digest(r)->term, recover_digest(r)->sequence, objects, &source.told);
+	CHECK(all_told(sim, recover_digest(r)->term, recover_digest(r)->sequence, objects));
 	recover_free(r);
 	sim->told = &source.told;
 	spoil();
@@ -143,7 +173,7 @@ static bool ready(struct sim *sim)
 static bool goes_on(struct sim *sim)
 {
 	CHECK(tier_live(sim, DEAD) && sim->result.objects == 5 && sim->result.tombstones == 5);
-	sim->told = NULL;
+	untold(sim);
 	sim_settle(sim);
 	CHECK(!sim->error[0]);
 	sim_cut(sim, DISK_CUT_DROP);
@@ -181,7 +211,7 @@ static bool test_recovers(void)
 static bool refused(struct sim *sim, int error)
 {
 	CHECK(sim_attempt(sim) == error && !sim->nr_damage);
-	sim->told = NULL;
+	untold(sim);
 	CHECK(sim_start(sim, false) && tier_live(sim, DEAD));
 	sim_free(sim);
 	source.without = source.length = source.generation = source.hidden = 0;
@@ -202,7 +232,7 @@ static bool test_empty(void)
 		CHECK(i < MODEL_SEGMENTS && !sim->model->segments[i].committed);
 		ahead_begin_segment(&block.head, sim->model->segments[i].id, 1, length);
 		CHECK(!known_block(source.known, &block.head));
-		known_told(source.known, source.told.term, source.told.sequence, source.told.expected, &source.told);
+		CHECK(all_told(sim, source.told.term, source.told.sequence, source.told.expected));
 		CHECK(length ? refused(sim, -ESTALE) : sim_start(sim, false) && goes_on(sim));
 	}
 	sim = begin(&one);	/* the digest has its length */
@@ -215,7 +245,7 @@ static bool test_empty(void)
 	i = sim->model->heads[2] - 1;
 	ahead_begin_segment(&block.head, sim->model->segments[i].id, 1, sim->model->segments[i].committed);
 	CHECK(sim->model->segments[i].committed && !known_block(source.known, &block.head));
-	known_told(source.known, source.told.term, source.told.sequence, source.told.expected, &source.told);
+	CHECK(all_told(sim, source.told.term, source.told.sequence, source.told.expected));
 	CHECK(refused(sim, -ESTALE));
 	return true;
 }
@@ -250,7 +280,7 @@ static bool test_refuses(void)
 	CHECK(ready(sim));
 	ahead_begin_segment(&block.head, 1000, 1, 0);
 	CHECK(!known_block(source.known, &block.head));
-	known_told(source.known, source.told.term, source.told.sequence, source.told.expected, &source.told);
+	CHECK(all_told(sim, source.told.term, source.told.sequence, source.told.expected));
 	CHECK(refused(sim, -ESTALE));
 
 	sim = begin(&one);		/* an object is missing, and nothing else */
@@ -321,11 +351,17 @@ static bool test_settled(void)
 
 int main(void)
 {
-	tap_ok(test_recovers(), "a target recovers what it was told, and reads tombstones alone");
-	tap_ok(test_empty(), "a head without a byte may be told");
-	tap_ok(test_refuses(), "what was told counts only with its digest, and if all was told");
-	tap_ok(test_damaged(), "a damaged tombstone, and another replica");
+	uint32_t turn;
+
+	for (turn = 0; turn < 2; turn++) {
+		ahead = turn;
+		tap_ok(test_recovers(), "a target recovers what it was told, and reads tombstones alone%s", ahead ? AHEAD : "");
+		tap_ok(test_empty(), "a head without a byte may be told%s", ahead ? AHEAD : "");
+		tap_ok(test_refuses(), "what was told counts only with its digest, and if all was told%s", ahead ? AHEAD : "");
+		tap_ok(test_damaged(), "a damaged tombstone, and another replica%s", ahead ? AHEAD : "");
+	}
 	tap_ok(test_settled(), "a core is settled when its digest says all");
+	placing_free(placing);
 	known_free(source.known);
 	return tap_end();
 }
