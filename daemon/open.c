@@ -79,6 +79,15 @@ void open_options(const struct lsmemd *d, uint32_t slot, enum open_mode how,
 	};
 }
 
+/* Close a backup that was opened to be read beside its holder, if it was. */
+static void close_look(struct backup *backup)
+{
+	if (!backup->private || !backup->read_only)
+		return;
+	backup_close(backup);
+	backup->private = NULL;
+}
+
 static int open_one(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_t fence_term)
 {
 	const struct config_backup *c = &d->config.backups[slot];
@@ -92,7 +101,11 @@ static int open_one(struct lsmemd *d, uint32_t slot, enum open_mode how, uint64_
 	options.progress = open_progress;
 	opening.d = d;
 	opening.path = c->path;
-	err = backup_open(backup, &d->loop, &options);
+	err = backup->private ? backup_hold(backup, &options) : -EOPNOTSUPP;
+	if (err) {
+		close_look(backup);
+		err = backup_open(backup, &d->loop, &options);
+	}
 	if (err)
 		return err;
 	log_info("%s: %" PRIu64 " MiB, requests up to %" PRIu32 " KiB, %s, blocks of %" PRIu32 "/%" PRIu32,
@@ -187,7 +200,7 @@ static int open_again(struct lsmemd *d, uint32_t slot, enum open_mode how, uint6
 
 /**
  * open_backups - open the backups of the configuration
- * @d: the daemon; @d->nr_open is set
+ * @d: the daemon; @d->nr_open is set. None is open, but for OPEN_WRITE after OPEN_LOOK: those that are are held on their connections
  * @how: to write, to read, or to read beside another daemon
  * @fence_term: as in struct backup_options
  *
@@ -219,6 +232,8 @@ int open_backups(struct lsmemd *d, enum open_mode how, uint64_t fence_term)
 			 d->config.backups[slot].path);
 		err = 0;
 	}
+	for (slot = 0; how == OPEN_WRITE && slot < d->config.nr_backups; slot++)
+		close_look(&d->backups[slot]);	/* those behind an error */
 	if (!err && !d->nr_open)
 		log_err("%s: all its backups are missing", d->options.config_path);
 	if (err == -ECANCELED) {

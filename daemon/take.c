@@ -722,9 +722,9 @@ int take_store(struct lsmemd *d)
 		loop_timer_start(&d->loop, &t->tick, SAY_NS);
 		err = move(t);
 	}
-	close_backups(d);
 	if (!err && t->target.state == TARGET_RECOVERS)
-		return STATUS_OK;
+		return STATUS_OK;	/* the backups are open: wait_backups() holds them */
+	close_backups(d);
 	d->status.state = "starting";
 	status = err ? STATUS_OK : tell_end(t);
 	status_write(&d->status);	/* why it ended, also if the daemon cannot go on */

@@ -89,6 +89,25 @@ int backup_open(struct backup *backup, struct loop *loop, const struct backup_op
 }
 
 /**
+ * backup_hold - hold a backup that was opened to read beside its holder
+ * @backup: attached to its loop, with nothing in flight
+ * @options: to write, as for backup_open()
+ *
+ * It is faster than to open it again, and guarantees the same.
+ *
+ * Context: runs the loop, which hands out other completions.
+ * Return: 0: it can be written; -EOPNOTSUPP: it cannot be had so; or another negative errno of the make. After an error close it, and
+ * open it again.
+ */
+int backup_hold(struct backup *backup, const struct backup_options *options)
+{
+	int err = backup->make->hold ? backup->make->hold(backup, options) : -EOPNOTSUPP;
+
+	backup->read_only &= err != 0;
+	return err;
+}
+
+/**
  * backup_close - release a backup
  * @backup: with nothing in flight; in its loop or in none
  */

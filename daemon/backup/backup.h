@@ -126,6 +126,8 @@ struct backup_limits {
  * @detach: end that; called with nothing in flight
  * @submit: start a request that backup_submit() has checked
  * @close: release the backup; called after @detach
+ * @hold: hold a backup that was opened to read beside its holder; returns 0, or a negative errno: it is to be closed, and opened
+ *	again; may be NULL
  * @memory: prepare to write from this memory without a copy; on an error writes are copied; may
  *	be NULL
  */
@@ -137,6 +139,7 @@ struct backup_make {
 	void (*detach)(struct backup *backup);
 	void (*submit)(struct backup *backup, struct backup_io *io);
 	void (*close)(struct backup *backup);
+	int (*hold)(struct backup *backup, const struct backup_options *options);
 	int (*memory)(struct backup *backup, const void *base, size_t bytes);
 };
 
@@ -170,6 +173,7 @@ extern const struct backup_make backup_file_make, backup_nvmf_make;
 
 void backup_register(const struct backup_make *make);
 int backup_open(struct backup *backup, struct loop *loop, const struct backup_options *options);
+int backup_hold(struct backup *backup, const struct backup_options *options);
 int backup_move(struct backup *to, struct loop *loop, struct backup *from);
 void backup_detach(struct backup *backup);
 void backup_close(struct backup *backup);

@@ -19,8 +19,9 @@
  */
 void *memory_get(size_t bytes)
 {
-	return aligned_alloc(bytes < HUGE_BYTES ? LSMEM_BLOCK : HUGE_BYTES,
-			     (bytes + LSMEM_BLOCK - 1) & ~(size_t)(LSMEM_BLOCK - 1));
+	size_t align = bytes < HUGE_BYTES ? LSMEM_BLOCK : HUGE_BYTES;
+
+	return aligned_alloc(align, (bytes + align - 1) & ~(align - 1));
 }
 
 /**

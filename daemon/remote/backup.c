@@ -32,6 +32,7 @@
 #include "remote.h"
 
 #define TICK_NS		1000000000u
+#define HOLD_S		10u	/* for an answer to HOLD: the server ends what the client before has in flight */
 
 static struct rdma_backup *from_verbs(struct verbs *verbs)
 {
@@ -475,6 +476,28 @@ static void rdma_close(struct backup *backup)
 	give_back(r);
 }
 
+static int rdma_hold(struct backup *backup, const struct backup_options *options)
+{
+	struct rdma_backup *r = backup->private;
+	uint64_t end = clock_now_ns() + HOLD_S * 1000000000ull;
+	int err = 0;
+
+	if (r->error)
+		return r->error;
+	if (!session_hold(&r->session, options->fence_term, options->receipts ? WIRE_RECEIPTS : 0))
+		return -EOPNOTSUPP;
+	verbs_send(&r->verbs, &r->session.out, WIRE_SLOTS);
+	while (!r->error && r->session.state != SESSION_SERVING && err >= 0) {
+		err = options->progress ? options->progress("waited", 0, 0) : 0;
+		if (!err && clock_now_ns() >= end)
+			err = -ETIMEDOUT;
+		if (!err)
+			err = loop_run(backup->loop, true);	/* the tick ends it at the latest */
+	}
+	backup->limits.term = le64toh(r->session.accept.term);
+	return r->error ? r->error : err < 0 ? err : 0;
+}
+
 static int rdma_memory(struct backup *backup, const void *base, size_t bytes)
 {
 	struct rdma_backup *r = backup->private;
@@ -495,5 +518,6 @@ const struct backup_make remote_backup_make = {
 	.detach = rdma_detach,
 	.submit = rdma_submit,
 	.close = rdma_close,
+	.hold = rdma_hold,
 	.memory = rdma_memory,
 };

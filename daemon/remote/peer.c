@@ -66,6 +66,13 @@ static bool make_slots(struct peer *peer, uint32_t slot_bytes)
 	return peer->mr;
 }
 
+static void log_grant(const struct peer *peer)
+{
+	log_notice("%s: %s by %s at %s, term %" PRIu64 ", version %u of the protocol",
+		   peer->export->options->name, session_read_only(&peer->session) ? "read" : "held",
+		   peer->session.hello.who, peer->address, peer->export->hold.term, peer->session.version);
+}
+
 /* Accept the client: it has the hold, or only reads. */
 static void grant(struct peer *peer)
 {
@@ -84,6 +91,14 @@ static void grant(struct peer *peer)
 			 (reader && export->hold.holder ? WIRE_HELD : 0),
 	};
 
+	if (!reader)
+		memcpy(export->who, peer->session.hello.who, sizeof(export->who));
+	if (peer->memory) {	/* a reader, until now */
+		session_grant(&peer->session, export->hold.term);
+		send_out(peer);
+		log_grant(peer);
+		return;
+	}
 	if (!make_slots(peer, offer.slot_bytes)) {
 		log_err("%s: no memory for %s", export->options->name, peer->address);
 		refuse(peer, WIRE_REASON_BUSY, NULL);
@@ -91,13 +106,9 @@ static void grant(struct peer *peer)
 	}
 	offer.address = (uintptr_t)peer->memory;
 	offer.key = peer->mr->rkey;
-	if (!reader)
-		memcpy(export->who, peer->session.hello.who, sizeof(export->who));
 	session_accept(&peer->session, &offer);
 	send_out(peer);
-	log_notice("%s: %s by %s at %s, term %" PRIu64 ", version %u of the protocol",
-		   export->options->name, reader ? "read" : "held", peer->session.hello.who,
-		   peer->address, export->hold.term, peer->session.version);
+	log_grant(peer);
 }
 
 /*

@@ -168,6 +168,17 @@ static enum session_do take_request(struct session *session, const union wire_me
 	return SESSION_IO;
 }
 
+/* A reader wants the hold. It has no request in flight: no answer of those could be of what it reads as the holder. */
+static enum session_do take_hold(struct session *session, const struct wire_hold *hold)
+{
+	if (!session_read_only(session) || session->in_use)
+		return close_session(session, "a message out of turn");
+	session->hello.flags = hold->flags;
+	session->hello.term = hold->term;
+	session->state = SESSION_ASKING;
+	return SESSION_ASK;
+}
+
 /* A message from the target of a move. */
 static enum session_do take_from_target(struct session *session, const union wire_message *message)
 {
@@ -220,6 +231,8 @@ enum session_do session_receive(struct session *session, const union wire_messag
 	case SESSION_SERVING:
 		if (session_moves(session))
 			return take_from_target(session, message);
+		if (type == WIRE_HOLD)
+			return take_hold(session, &message->hold);
 		if (type != WIRE_READ && !is_write(type) && type != WIRE_FLUSH)
 			break;
 		return take_request(session, message);
@@ -254,6 +267,21 @@ void session_accept(struct session *session, const struct session_export *export
 			  &session->challenge, accept, accept->mac);
 	session->accept = *accept;
 	begin_tags(session, true);
+	session->state = SESSION_SERVING;
+}
+
+/**
+ * session_grant - grant the hold to a reader
+ * @session: in state SESSION_ASKING, because of a HOLD
+ * @term: the highest that a client has asked for; 0: none
+ *
+ * The caller sends @session->out.
+ */
+void session_grant(struct session *session, uint64_t term)
+{
+	begin_out(session, WIRE_GRANTED);
+	session->out.hold.term = htole64(term);
+	end_out(session);
 	session->state = SESSION_SERVING;
 }
 
@@ -442,6 +470,14 @@ static enum session_do take_accept(struct session *session, const union wire_mes
 	return SESSION_READY;
 }
 
+static enum session_do take_granted(struct session *session, const struct wire_hold *granted)
+{
+	session->accept.term = granted->term;
+	session->accept.flags &= ~htole32(WIRE_HELD);
+	session->state = SESSION_SERVING;
+	return SESSION_READY;
+}
+
 static enum session_do take_done(struct session *session, const union wire_message *message)
 {
 	uint32_t slot = le32toh(message->done.slot), error = le32toh(message->done.error);
@@ -530,6 +566,10 @@ enum session_do session_answer(struct session *session, const union wire_message
 		if (type == WIRE_ACCEPT)
 			return take_accept(session, message);
 		break;
+	case SESSION_ASKING:
+		if (type == WIRE_GRANTED)
+			return take_granted(session, &message->hold);
+		break;
 	case SESSION_SERVING:
 		if (session_moves(session))
 			return take_from_source(session, message);
@@ -595,4 +635,29 @@ void session_release(struct session *session, uint32_t slot)
 {
 	session->busy[slot] = 0;
 	session->in_use--;
+}
+
+/**
+ * session_hold - ask for the hold
+ * @session: the client's side, in state SESSION_SERVING, of a reader without a request in flight
+ * @term: fences a holder with a lower term; 0: fences none
+ * @flags: WIRE_RECEIPTS or 0
+ *
+ * The caller sends @session->out.
+ *
+ * Return: false: the server knows no such message, or not with this flag.
+ */
+bool session_hold(struct session *session, uint64_t term, uint32_t flags)
+{
+	if (session->version < WIRE_VERSION_HOLD ||
+	    (flags & WIRE_RECEIPTS && !(le64toh(session->challenge.features) & WIRE_FEATURE_RECEIPTS)))
+		return false;
+	begin_out(session, WIRE_HOLD);
+	session->out.hold.flags = htole32(flags);
+	session->out.hold.term = htole64(term);
+	end_out(session);
+	session->hello.flags = htole32(flags);
+	session->hello.term = htole64(term);
+	session->state = SESSION_ASKING;
+	return true;
 }

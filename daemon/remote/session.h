@@ -25,7 +25,9 @@
 enum session_state {
 	SESSION_HELLO,		/* server: expects HELLO; client: CHALLENGE */
 	SESSION_PROOF,		/* server: expects PROOF; client: ACCEPT or REFUSE */
-	SESSION_ASKING,		/* server: waits for session_accept() or session_refuse() */
+	SESSION_ASKING,		/* server: waits for session_accept(), session_grant() or session_refuse(); client: GRANTED or
+				 * REFUSE
+				 */
 	SESSION_SERVING,	/* server: expects requests; client: answers */
 	SESSION_OVER,
 };
@@ -33,8 +35,8 @@ enum session_state {
 enum session_do {
 	SESSION_SEND,		/* send @out */
 	SESSION_SEND_CLOSE,	/* send @out, then close */
-	SESSION_ASK,		/* server: call session_accept() or session_refuse() */
-	SESSION_READY,		/* client: the server has accepted; requests can be sent */
+	SESSION_ASK,		/* server: call session_accept(), or after a HOLD session_grant(), or session_refuse() */
+	SESSION_READY,		/* client: the server has accepted, or granted the hold; requests can be sent */
 	SESSION_IO,		/* server: do @io; client: @io is done */
 	SESSION_RECEIVED,	/* client: the server has the bytes of @io; its DONE will follow */
 	SESSION_MOVE,		/* a message of a move, other than READ and BLOCK: act on it */
@@ -85,7 +87,7 @@ struct session_setup {
  * @to_peer: makes the tags of messages to the peer
  * @from_peer: checks the tags of messages from the peer
  * @said: text that @why may point to, and that of GIVE_UP
- * @hello: as the client sent it
+ * @hello: as the client sent it; after HOLD with the flags and the term of that
  * @challenge: as the server sent it
  * @accept: as the server sent it
  * @refused: client: the server's REFUSE; its @reason is 0 if there was none
@@ -144,6 +146,7 @@ void session_begin(struct session *session, const struct session_setup *setup,
 enum session_do session_receive(struct session *session, const union wire_message *message,
 				size_t length);
 void session_accept(struct session *session, const struct session_export *export);
+void session_grant(struct session *session, uint64_t term);
 void session_refuse(struct session *session, enum wire_reason reason, uint64_t term,
 		    const char *who);
 bool session_received(struct session *session, uint32_t slot);
@@ -163,6 +166,7 @@ int session_slot(const struct session *session);
 void session_request(struct session *session, enum wire_type type, uint32_t slot,
 		     uint64_t offset, uint32_t length);
 void session_release(struct session *session, uint32_t slot);
+bool session_hold(struct session *session, uint64_t term, uint32_t flags);
 
 static inline uint64_t session_term(const struct session *session)
 {

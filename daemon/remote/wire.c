@@ -27,6 +27,8 @@ static const size_t lengths[WIRE_TYPES] = {
 	[WIRE_TAKEN] = sizeof(struct wire_move),
 	[WIRE_CLOSE] = sizeof(struct wire_move),
 	[WIRE_GIVE_UP] = sizeof(struct wire_give_up),
+	[WIRE_HOLD] = sizeof(struct wire_hold),
+	[WIRE_GRANTED] = sizeof(struct wire_hold),
 };
 
 /**
@@ -119,6 +121,13 @@ static const char *check_hello(const struct wire_hello *hello)
 	return wire_check_name(hello->name);
 }
 
+/* From which version on there are messages of this type; 0: in all. */
+static unsigned int first_version(enum wire_type type)
+{
+	return type >= WIRE_HOLD ? WIRE_VERSION_HOLD : type >= WIRE_GIVE_UP ? WIRE_VERSION_GIVE_UP :
+	       type >= WIRE_STORE ? WIRE_VERSION_MOVE : 0;
+}
+
 /**
  * wire_check - is a message valid?
  * @message: unchecked, WIRE_BYTES of room
@@ -149,7 +158,7 @@ const char *wire_check(const union wire_message *message, size_t length, unsigne
 		return type == WIRE_HELLO || type == WIRE_REFUSE ? NULL : "of another version";
 	if (version ? says != version : type > WIRE_REFUSE)
 		return "of another version";
-	if (says < (type >= WIRE_GIVE_UP ? WIRE_VERSION_GIVE_UP : type >= WIRE_STORE ? WIRE_VERSION_MOVE : 0))
+	if (says < first_version(type))
 		return "of another version";
 	if (length != lengths[type] + tag || le32toh(message->head.length) != length)
 		return "of a length that its type does not have";
@@ -175,6 +184,10 @@ const char *wire_check(const union wire_message *message, size_t length, unsigne
 		return message->move.last ? "a reserved field is not zero" : NULL;
 	case WIRE_GIVE_UP:
 		return check_give_up(&message->give_up);
+	case WIRE_HOLD:
+	case WIRE_GRANTED:
+		return message->hold.zero || le32toh(message->hold.flags) & ~(type == WIRE_HOLD ? WIRE_RECEIPTS : 0u) ?
+		       "a reserved field is not zero" : NULL;
 	default:
 		return NULL;
 	}

@@ -20,6 +20,9 @@
  *	FLUSH	------------------->
  *		<-------------------	DONE
  *
+ *	HOLD	------------------->	from a reader, once: it wants to write from now on
+ *		<-------------------	GRANTED, or REFUSE and the end
+ *
  * A connection moves a store instead if HELLO has WIRE_MOVE: the server is the store's source, the
  * client its target (move.h). No other HELLO opens it, and this one opens no backup:
  *
@@ -61,11 +64,12 @@
 
 #define WIRE_MAGIC	0x574d534cu	/* "LSMW" */
 #define WIRE_VERSION_MIN	3u	/* lowest and highest version of this build */
-#define WIRE_VERSION_MAX	7u
+#define WIRE_VERSION_MAX	8u
 #define WIRE_VERSION_TAGS	4u	/* messages after ACCEPT end with a tag */
 #define WIRE_VERSION_MOVE	5u	/* stores can move */
 #define WIRE_VERSION_GIVE_UP	6u	/* the target of a move tells why it gives up */
 #define WIRE_VERSION_CACHED	7u	/* the source of a move tells where what it has fetched is in its memory */
+#define WIRE_VERSION_HOLD	8u	/* a reader of a backup can get the hold without another connection */
 #define WIRE_PORT	"7471"		/* if the address names none */
 #define WIRE_NONCE	32u
 #define WIRE_MAC	32u		/* HMAC-SHA256 */
@@ -95,6 +99,8 @@ enum wire_type {
 	WIRE_TAKEN	= 16,
 	WIRE_CLOSE	= 17,
 	WIRE_GIVE_UP	= 18,
+	WIRE_HOLD	= 19,
+	WIRE_GRANTED	= 20,
 	WIRE_TYPES
 };
 
@@ -239,6 +245,13 @@ struct wire_give_up {		/* GIVE_UP: the client does not take the store; the end o
 	char cause[WIRE_CAUSE];	/* printable, blanks included; zeroes to its end */
 };
 
+struct wire_hold {		/* HOLD; GRANTED */
+	struct wire_head head;
+	__le32 flags;		/* HOLD: WIRE_RECEIPTS or 0, instead of those of HELLO; GRANTED: 0 */
+	__le32 zero;
+	__le64 term;		/* HOLD: instead of that of HELLO; GRANTED: highest that a client has asked for */
+};
+
 union wire_message {
 	struct wire_head head;
 	struct wire_hello hello;
@@ -253,6 +266,7 @@ union wire_message {
 	struct wire_move move;
 	struct wire_ready ready;
 	struct wire_give_up give_up;
+	struct wire_hold hold;
 	__u8 bytes[WIRE_BYTES];
 };
 
@@ -270,6 +284,7 @@ _Static_assert(sizeof(struct wire_block) == 32, "BLOCK");
 _Static_assert(sizeof(struct wire_move) == 32, "MOVE, TAKEN, CLOSE");
 _Static_assert(sizeof(struct wire_ready) == 96, "READY");
 _Static_assert(sizeof(struct wire_give_up) == 184, "GIVE_UP");
+_Static_assert(sizeof(struct wire_hold) == 32, "HOLD, GRANTED");
 _Static_assert(sizeof(union wire_message) == WIRE_BYTES, "no message is longer");
 
 /**

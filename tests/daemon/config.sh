@@ -213,9 +213,9 @@ bad 'a server without an address' "[server]\nkey = /k\n$export" ' no listen in [
 bad 'a server without a key' "[server]\nlisten = rdma://a\n$export" '3: no secret in [export data], and no key in [server] for exports without a secret: "secret = FILE" or "key = FILE" is needed'
 bad 'one export without a secret' "[server]\nlisten = rdma://a\n${export}secret = /s\n[export other]\npath = /dev/zero\n" '6: no secret in [export other], and no key in [server] for exports without a secret: "secret = FILE" or "key = FILE" is needed'
 bad 'a relative secret' "$server${export}secret = s\n" '6: secret = s: allowed is the absolute path of a file'
-for wire in 0 2 8 four -1 4.0; do
-	bad "wire_max $wire" "${server}wire_max = $wire\n$export" "4: wire_max = $wire: allowed is a version of the protocol from 3 to 7"
-	bad "wire_min $wire" "${server}wire_min = $wire\n$export" "4: wire_min = $wire: allowed is a version of the protocol from 3 to 7"
+for wire in 0 2 9 four -1 4.0; do
+	bad "wire_max $wire" "${server}wire_max = $wire\n$export" "4: wire_max = $wire: allowed is a version of the protocol from 3 to 8"
+	bad "wire_min $wire" "${server}wire_min = $wire\n$export" "4: wire_min = $wire: allowed is a version of the protocol from 3 to 8"
 done
 bad 'versions the wrong way round' "${server}wire_min = 4\nwire_max = 3\n$export" '4: wire_min = 4 is above wire_max = 3'
 bad 'a server without exports' "$server" ' no [export NAME]: a server needs at least one'

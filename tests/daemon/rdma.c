@@ -40,14 +40,36 @@ static struct wire_address address;
 static unsigned int lock_wait = 1;
 static bool receipts;
 
-static int open_backup(struct backup *backup, uint64_t term, bool read_only)
+static struct backup_options options_for(uint64_t term, bool read_only)
 {
-	struct backup_options options = {
+	return (struct backup_options){
 		.path = path, .key = key_file, .lock_wait = lock_wait, .timeout = 10,
 		.fence_term = term, .read_only = read_only, .receipts = receipts,
 	};
+}
+
+static int open_backup(struct backup *backup, uint64_t term, bool read_only)
+{
+	struct backup_options options = options_for(term, read_only);
 
 	return backup_open(backup, &loop, &options);
+}
+
+/* Open it to read, whether another client holds it or not. */
+static int open_beside(struct backup *backup)
+{
+	struct backup_options options = options_for(0, true);
+
+	options.receipts = false;
+	options.beside = true;
+	return backup_open(backup, &loop, &options);
+}
+
+static int hold_backup(struct backup *backup, uint64_t term)
+{
+	struct backup_options options = options_for(term, false);
+
+	return backup_hold(backup, &options);
 }
 
 /* ---- Requests ---------------------------------------------------------- */
@@ -307,6 +329,50 @@ static void test_receipts(uint8_t *data, uint8_t *back)
 	backup_close(&backup);
 	backup_close(&next);
 	receipts = false;
+}
+
+/* ---- A reader that gets the hold ---------------------------------------------- */
+
+static void test_hold(uint8_t *data, uint8_t *back)
+{
+	struct batch old, new;
+	struct backup first, second;
+
+	tap_is(open_backup(&first, 9, false), 0, "a holder");
+	tap_is(open_beside(&second), 0, "a reader beside it");
+	tap_is(hold_backup(&second, 9), -ESTALE, "wants the hold, with the same term: refused");
+	backup_close(&second);
+	tap_is(open_beside(&second), 0, "another reader");
+	tap_is(backup_transfer(&second, BACKUP_READ, 0, back, LSMEM_BLOCK), 0, "it reads");
+	fill(data, 4);
+	submit(&old, &first, BACKUP_WRITE, data);
+	receipts = true;
+	tap_is(hold_backup(&second, 10), 0, "wants the hold with a higher one, writes in flight: has it");
+	fill(back, 5);
+	submit(&new, &second, BACKUP_WRITE, back);
+	drain(&new);
+	tap_is(new.failed, 0, "it writes");
+	drain(&old);
+	submit(&old, &first, BACKUP_WRITE, data);
+	drain(&old);
+	tap_is(old.failed, MANY, "the holder before cannot any more");
+	tap_is(old.error, -ESTALE, "its error is ESTALE");
+	memset(data, 0, MANY * REQUEST);
+	submit(&new, &second, BACKUP_READ, data);
+	drain(&new);
+	tap_ok(!new.failed && !memcmp(data, back, MANY * REQUEST), "no write of that has reached the drive since");
+	nr_tails = tail_answers = 0;
+	tail_next(&second, data);
+	while (tail_answers < MANY && loop_run(&loop, true) >= 0)
+		;
+	tap_is(tails[MANY - 1].receipts, 1, "it gets receipts, which it did not as a reader");
+	receipts = false;
+	backup_close(&first);
+	tap_is(open_beside(&first), 0, "a reader beside it");
+	backup_close(&second);
+	tap_is(hold_backup(&first, 0), 0, "gets the hold without a term when it is free");
+	tap_is(backup_transfer(&first, BACKUP_WRITE, 0, data, LSMEM_BLOCK), 0, "and writes");
+	backup_close(&first);
 }
 
 /* ---- Hostile peers ------------------------------------------------------ */
@@ -607,9 +673,9 @@ static void test_far(void)
 	struct backup backup;
 
 	tap_is(open_backup(&backup, UINT64_MAX, false), -ESTALE, "the highest term there is: refused");
-	tap_is(open_backup(&backup, 8 + HOLD_TERM_STEP + 1, false), -ESTALE,
+	tap_is(open_backup(&backup, 10 + HOLD_TERM_STEP + 1, false), -ESTALE,
 	       "a term too far above the last: refused");
-	tap_is(open_backup(&backup, 9, false), 0, "the next one: accepted");
+	tap_is(open_backup(&backup, 11, false), 0, "the next one: accepted");
 	backup_close(&backup);
 }
 
@@ -661,6 +727,7 @@ int main(int argc, char **argv)
 	test_io(data, back);
 	test_fence(data, back);
 	test_receipts(data, back);
+	test_hold(data, back);
 	test_far();
 	test_hostile();
 	test_silent();

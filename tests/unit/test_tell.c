@@ -250,7 +250,7 @@ static bool knows_live(uint32_t index)
 static bool knows_all(void)
 {
 	struct lsmem_directory_entry entry;
-	uint32_t there = 0, live = 0, i, nr;
+	uint32_t there = 0, live = 0, count, objects = 0, i, nr;
 	struct recover_told told;
 	uint64_t id;
 
@@ -261,13 +261,14 @@ static bool knows_all(void)
 
 		if (seg->state == WORDS_FREE)
 			continue;
-		CHECK(!told.segment(told.context, i, seg->id, seg->generation + 1, seg->end));
-		CHECK(!told.segment(told.context, i, seg->id, seg->generation, seg->end + LSMEM_ALIGN));
-		CHECK(told.segment(told.context, i, seg->id, seg->generation, seg->end));
+		CHECK(!told.segment(told.context, i, seg->id, seg->generation + 1, seg->end, &count));
+		CHECK(!told.segment(told.context, i, seg->id, seg->generation, seg->end + LSMEM_ALIGN, &count));
+		CHECK(told.segment(told.context, i, seg->id, seg->generation, seg->end, &count));
+		objects += count;
 		there++;
 	}
 	CHECK(known_segments(both.known) == there && told.segments == there);
-	CHECK(!told.segment(told.context, 0, both.words.next_id, 1, 0));
+	CHECK(!told.segment(told.context, 0, both.words.next_id, 1, 0, &count));
 	for (i = 0; i < WORDS_INDICES; i++) {
 		struct known_listing listing;
 
@@ -280,7 +281,7 @@ static bool knows_all(void)
 		CHECK(entry.key == __cpu_to_le64(lsmem_handle_make(i, both.words.objects[i].generation)));
 		CHECK(entry.version == __cpu_to_le64(both.words.objects[i].version));
 	}
-	CHECK(known_objects(both.known) == live && told.objects == live);
+	CHECK(known_objects(both.known) == live && told.objects == live && objects == live);
 	return true;
 }
 

@@ -366,6 +366,100 @@ static bool test_refusals(void)
 	return true;
 }
 
+/* Ask for the hold, as a reader. */
+static bool asks_to_hold(struct session *client, struct session *server, uint64_t term, uint32_t flags)
+{
+	CHECK(converse(client, server, WIRE_READ_ONLY) && session_read_only(server));
+	CHECK(session_hold(client, term, flags));
+	CHECK(to_server(server, client) == SESSION_ASK && !session_read_only(server) && session_term(server) == term);
+	return true;
+}
+
+/* Can the client write now, and does it get receipts? */
+static bool writes(struct session *client, struct session *server, bool receipts)
+{
+	session_request(client, WIRE_WRITE, 1, 0, LSMEM_BLOCK);
+	CHECK(to_server(server, client) == SESSION_IO && server->io.type == WIRE_WRITE);
+	CHECK(session_received(server, 1) == receipts);
+	if (receipts)
+		CHECK(to_client(client, server) == SESSION_RECEIVED);
+	session_done(server, 1, 0);
+	CHECK(to_client(client, server) == SESSION_IO);
+	session_release(client, 1);
+	return true;
+}
+
+/* A reader gets the hold on its connection, once, when nothing of it is in flight; or it is refused. */
+static bool test_hold_later(void)
+{
+	struct session client, server, from, to;
+	union wire_message message = { 0 };
+	uint32_t flags;
+
+	for (flags = 0; flags <= WIRE_RECEIPTS; flags += WIRE_RECEIPTS) {
+		CHECK(asks_to_hold(&client, &server, 9, flags));
+		/* Nothing is asked for meanwhile. */
+		from = client;
+		to = server;
+		session_request(&from, WIRE_READ, 0, 0, LSMEM_BLOCK);
+		CHECK(to_server(&to, &from) == SESSION_CLOSE);
+		from = client;
+		to = server;
+		session_done(&to, 0, 0);
+		CHECK(to_client(&from, &to) == SESSION_CLOSE);
+		session_grant(&server, 9);
+		CHECK(to_client(&client, &server) == SESSION_READY && le64toh(client.accept.term) == 9);
+		CHECK(writes(&client, &server, flags));
+		/* It has the hold. */
+		session_say(&client, WIRE_HOLD, &message);
+		CHECK(to_server(&server, &client) == SESSION_CLOSE);
+	}
+	CHECK(asks_to_hold(&client, &server, 9, 0));
+	session_refuse(&server, WIRE_REASON_TERM, 11, "db2");
+	CHECK(to_client(&client, &server) == SESSION_CLOSE && le64toh(client.refused.term) == 11);
+	/* What was not asked for. */
+	CHECK(converse(&client, &server, WIRE_READ_ONLY));
+	session_say(&server, WIRE_GRANTED, &message);
+	CHECK(to_client(&client, &server) == SESSION_CLOSE);
+	/* A request of the reader is in flight. */
+	CHECK(converse(&client, &server, WIRE_READ_ONLY));
+	session_request(&client, WIRE_READ, 0, 0, LSMEM_BLOCK);
+	CHECK(to_server(&server, &client) == SESSION_IO && session_hold(&client, 9, 0));
+	CHECK(to_server(&server, &client) == SESSION_CLOSE);
+	/* No reader. */
+	CHECK(converse(&client, &server, 0) && session_hold(&client, 9, 0) && to_server(&server, &client) == SESSION_CLOSE);
+	/* Reserved fields are zero. */
+	message.hold.flags = htole32(WIRE_READ_ONLY);
+	CHECK(converse(&client, &server, WIRE_READ_ONLY));
+	session_say(&client, WIRE_HOLD, &message);
+	CHECK(to_server(&server, &client) == SESSION_CLOSE);
+	message.hold.flags = htole32(WIRE_RECEIPTS);
+	CHECK(asks_to_hold(&client, &server, 9, 0));
+	session_say(&server, WIRE_GRANTED, &message);
+	CHECK(to_client(&client, &server) == SESSION_CLOSE);
+	return true;
+}
+
+/* An older server, or client, knows no HOLD. */
+static bool test_hold_versions(void)
+{
+	struct session_setup old = server_setup;
+	struct session client, server;
+	union wire_message message = { 0 };
+
+	old.highest = WIRE_VERSION_HOLD - 1;
+	session_call(&client, &client_setup, &key, "data", "db1", 5, WIRE_READ_ONLY);
+	session_begin(&server, &old, secret, NULL);
+	CHECK(to_server(&server, &client) == SESSION_SEND && to_client(&client, &server) == SESSION_SEND);
+	CHECK(to_server(&server, &client) == SESSION_ASK);
+	session_accept(&server, &export);
+	CHECK(to_client(&client, &server) == SESSION_READY);
+	CHECK(!session_hold(&client, 9, 0) && client.state == SESSION_SERVING && session_read_only(&client));
+	session_say(&client, WIRE_HOLD, &message);
+	CHECK(to_server(&server, &client) == SESSION_CLOSE);
+	return true;
+}
+
 /* What a GIVE_UP must have to be taken. */
 static void fill_give_up(union wire_message *message)
 {
@@ -497,13 +591,13 @@ static bool test_older(void)
 	wire_seal(&message, WIRE_HELLO, 2);
 	session_begin(&server, &server_setup, secret, NULL);
 	CHECK(session_receive(&server, &message, 192) == SESSION_SEND_CLOSE);
-	CHECK(strstr(server.why, "the other side speaks 2 to 2, this one 3 to 7"));
+	CHECK(strstr(server.why, "the other side speaks 2 to 2, this one 3 to 8"));
 	CHECK(le32toh(server.out.refuse.reason) == WIRE_REASON_VERSION);
 	begin(&client, &server, 0);
 	memset(&message, 0xff, sizeof(message));
 	wire_seal(&message, WIRE_REFUSE, 2);
 	CHECK(session_answer(&client, &message, 96) == SESSION_CLOSE);
-	CHECK(strstr(client.why, "the other side speaks 2 to 2, this one 3 to 7"));
+	CHECK(strstr(client.why, "the other side speaks 2 to 2, this one 3 to 8"));
 	CHECK(le32toh(client.refused.reason) == WIRE_REASON_VERSION);
 	return true;
 }
@@ -630,7 +724,8 @@ static bool test_move_types(void)
 		{ WIRE_CLOSE, true, true }, { WIRE_STORE, false, true }, { WIRE_READY, false, true },
 		{ WIRE_BLOCK, false, true }, { WIRE_WRITE, false, false }, { WIRE_FLUSH, false, false },
 		{ WIRE_WRITE_DURABLE, false, false }, { WIRE_DONE, false, false }, { WIRE_RECEIVED, false, false },
-		{ WIRE_HELLO, false, false }, { WIRE_GIVE_UP, true, false },
+		{ WIRE_HELLO, false, false }, { WIRE_GIVE_UP, true, false }, { WIRE_HOLD, false, false },
+		{ WIRE_GRANTED, false, false },
 	};
 	struct session client, server, from, to;
 	union wire_message message;
@@ -962,6 +1057,8 @@ int main(void)
 	tap_ok(test_changed(), "a changed byte of the handshake is found");
 	tap_ok(test_turns(), "messages out of turn end the connection");
 	tap_ok(test_refusals(), "refusals have a reason");
+	tap_ok(test_hold_later(), "a reader gets the hold on its connection");
+	tap_ok(test_hold_versions(), "a hold on a connection of its reader is none of an older version");
 	tap_ok(test_ranges(), "the highest common version is used; else both ranges are known");
 	tap_ok(test_downgrade(), "a version that is not the highest common one is refused");
 	tap_ok(test_older(), "versions before there were ranges are recognised");
