@@ -10,7 +10,8 @@
  *	byte 1	type, with bit 1
  *	byte 2	length of the bytes that follow; with bit 1 they go behind the head
  *
- * Runs the steps with a server of each version.
+ * Runs the steps with a server of each version, and with a client that writes, or one that reads, and asks for the hold where the
+ * other would write.
  */
 #include <string.h>
 
@@ -32,7 +33,7 @@ static const struct session_export export = {
 
 struct both {
 	struct session server, client;
-	bool proved, accepted;
+	bool proved, accepted, holds;
 	uint8_t asked[SLOTS], wanted[WIRE_SLOTS];
 };
 
@@ -41,9 +42,19 @@ static void serve(struct both *both, const union wire_message *message, size_t l
 	struct session *s = &both->server;
 	bool over = s->state == SESSION_OVER;
 	const struct session_io *io = &s->io;
+	uint32_t slot;
 
 	switch (session_receive(s, message, length)) {
 	case SESSION_ASK:
+		if (session_read_only(s) && both->proved)
+			fuzz_fail("a reader asks again");
+		if (both->proved) {	/* HOLD */
+			for (slot = 0; slot < SLOTS; slot++)
+				if (both->asked[slot])
+					fuzz_fail("the hold is asked for while a request is in flight");
+			session_grant(s, 1);
+			break;
+		}
 		if (!right)
 			fuzz_fail("an export is asked for without a proof");
 		both->proved = true;
@@ -87,7 +98,10 @@ static void call(struct both *both, const union wire_message *message, size_t le
 
 	switch (session_answer(s, message, length)) {
 	case SESSION_READY:
-		if (!right)
+		if (both->accepted && !both->holds)
+			fuzz_fail("a hold is granted that was not asked for");
+		both->holds = false;
+		if (!right && !both->accepted)
 			fuzz_fail("a server is believed that has proved nothing");
 		both->accepted = true;
 		if (!le32toh(accept->slots) || le32toh(accept->slots) > WIRE_SLOTS)
@@ -143,6 +157,11 @@ static void ask(struct both *both, bool write)
 
 	if (both->client.state != SESSION_SERVING || slot < 0)
 		return;
+	if (write && session_read_only(&both->client)) {
+		if (!both->client.in_use)
+			both->holds = session_hold(&both->client, 1, WIRE_RECEIPTS);
+		return;
+	}
 	session_request(&both->client, write ? WIRE_WRITE : WIRE_READ, (uint32_t)slot, 0,
 			LSMEM_BLOCK);
 	both->wanted[slot] = 1 + write;
@@ -186,14 +205,14 @@ static bool tag(const struct session *to, union wire_message *message, size_t le
 	return !memcmp(message, &wanted, length);
 }
 
-static void converse(const uint8_t *data, size_t size, uint16_t version)
+static void converse(const uint8_t *data, size_t size, uint16_t version, bool reader)
 {
 	struct session_setup server = setups[1];
 	struct both both = { 0 };
 
 	server.highest = version;
 	session_begin(&both.server, &server, secret, NULL);
-	session_call(&both.client, &setups[0], &key, "data", "db1", 1, WIRE_RECEIPTS);
+	session_call(&both.client, &setups[0], &key, "data", "db1", 1, reader ? WIRE_READ_ONLY : WIRE_RECEIPTS);
 	while (size >= 3) {
 		uint8_t flags = data[0], type = data[1];
 		struct session *to = flags & 1 ? &both.client : &both.server;
@@ -241,9 +260,10 @@ static void converse(const uint8_t *data, size_t size, uint16_t version)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	uint16_t version;
+	uint16_t version, reader;
 
 	for (version = WIRE_VERSION_MIN; version <= WIRE_VERSION_MAX; version++)
-		converse(data, size, version);
+		for (reader = 0; reader < 2; reader++)
+			converse(data, size, version, reader);
 	return 0;
 }

@@ -194,20 +194,25 @@ static void wire_seeds(void)
 		{ 2, WIRE_HELLO }, { 3, WIRE_CHALLENGE }, { 6, WIRE_PROOF }, { 7, WIRE_ACCEPT },
 		{ 2, WIRE_WRITE }, { 74, WIRE_FLUSH }, { 10, WIRE_READ }, { 19, WIRE_DONE },
 		{ 51, WIRE_RECEIVED }, { 3, WIRE_DONE }, { 3, WIRE_REFUSE },
+	}, reader[] = {
+		{ 2, WIRE_HELLO }, { 3, WIRE_CHALLENGE }, { 6, WIRE_PROOF }, { 7, WIRE_ACCEPT },
+		{ 2, WIRE_READ }, { 10, WIRE_HOLD }, { 51, WIRE_GRANTED }, { 2, WIRE_WRITE }, { 51, WIRE_RECEIVED },
 	};
 	uint32_t n, i;
 
-	for (n = 0; n < 2; n++) {
+	for (n = 0; n < 3; n++) {
 		FILE *file = seed("wire", "talk", n);
 
-		for (i = n; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		if (n == 2)
+			memcpy(steps, reader, sizeof(reader));
+		for (i = n % 2; i < (n < 2 ? sizeof(steps) : sizeof(reader)) / sizeof(steps[0]); i++) {
 			uint32_t length = wire_length(steps[i].type) - sizeof(message.head);
 
 			memset(&message, 0, sizeof(message));
 			if (steps[i].type == WIRE_HELLO) {
 				strcpy(message.hello.name, "data");
 				strcpy(message.hello.who, "db1");
-				message.hello.flags = htole32(WIRE_RECEIPTS);
+				message.hello.flags = htole32(n < 2 ? WIRE_RECEIPTS : WIRE_READ_ONLY);
 				message.hello.lowest = htole16(WIRE_VERSION_MIN);
 				message.hello.features = htole64(WIRE_FEATURES);
 			} else if (steps[i].type == WIRE_CHALLENGE) {
