@@ -125,7 +125,7 @@ enum open_mode {
  * @keeps: the store in the kernel is frozen and another host's, which may read its memory (frozen.c)
  * @moved: another host has the store, and needs nothing of it here: the end destroys it
  * @recovery_ns: when the recovery began, by clock_now_ns()
- * @stages: of the start, or, if the store is moved here, from the word that its source has to stop its clients
+ * @stages: of the start, or, if the store is moved here, from the word that its source has to stop its clients; then of a move away
  * @unconnected: the only backup, on another host, was lost with its connection, and not because
  *	its drive failed a request: a successor can wait for it
  * @core: the state machine; NULL before start() has succeeded
@@ -232,6 +232,8 @@ int store_check_active(const struct lsmemd *d, const uint8_t *uuid);
 void store_plan(const struct lsmemd *d, const struct recover *r, const struct lsmem_super *super,
 		struct lsmem_create *plan);
 int store_make(struct lsmemd *d, struct lsmem_create *plan, const uint8_t *uuid);
+void store_give_memory(struct lsmemd *d);
+void store_detach(struct lsmemd *d);
 void store_forget(struct lsmemd *d, const uint8_t *uuid);
 int store_attach(struct lsmemd *d, const struct recover *r, const struct lsmem_super *super,
 		 const uint8_t *uuid);

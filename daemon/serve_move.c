@@ -407,9 +407,13 @@ static void tick_core(struct serve_move *m)
  */
 bool serve_move(struct serve *s)
 {
+	static const char *const steps[] = {
+		[SOURCE_FREEZES] = "freezing", [SOURCE_DRAINS] = "making durable", [SOURCE_TELLS] = "telling",
+	};
 	struct serve_move *m = s->move;
 	uint64_t now = clock_now_ns();
 	enum source_state from;
+	char text[STAGES_TEXT];
 
 	if (!m)
 		return false;
@@ -421,14 +425,20 @@ bool serve_move(struct serve *s)
 	source_run(&m->source);
 	move_listen_run(&m->listener);
 	tick_core(m);
-	if (from == SOURCE_SERVES && m->source.state != from)
+	if (from == SOURCE_SERVES && m->source.state != from) {
 		m->frozen_ns = now;
-	if (m->source.state != from)
+		stages_begin(&s->d->stages);
+	}
+	if (m->source.state != from) {
+		if (from >= SOURCE_FREEZES && from <= SOURCE_TELLS)
+			stages_end(&s->d->stages, steps[from]);
 		tell_change(m, from);
+	}
 	if (m->source.moves.phase == MOVE_TOLD && !m->told) {
 		m->told = true;
 		log_notice("%s: frozen, durable and told %" PRIu64 " ms after its clients were stopped: host %s can take it",
 			   s->d->kernel.name, (clock_now_ns() - m->frozen_ns) / MS, m->source.moves.host);
+		log_info("%s: time until it was told, ms: %s", s->d->kernel.name, stages_text(&s->d->stages, text));
 	}
 	if (is_waiting(m) && !m->stepping) {
 		m->stepping = true;

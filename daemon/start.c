@@ -598,7 +598,6 @@ int start(struct lsmemd *d)
 	uint8_t uuid[LSMEM_UUID_BYTES];
 	const struct lsmem_super *super;
 	struct recover *r;
-	uint32_t slot;
 	int status;
 
 	stages_begin(&d->stages);
@@ -674,14 +673,13 @@ int start(struct lsmemd *d)
 		status = join(d, r);
 	if (status || d->signals.stop)
 		goto out;
+	stages_end(&d->stages, "record");
 	if (kernel_map(&d->kernel)) {
 		status = STATUS_ERROR;
 		goto out;
 	}
-	for (slot = 0; slot < d->config.nr_backups; slot++)
-		if (d->backups[slot].private)
-			backup_memory(&d->backups[slot], d->kernel.seglets,
-				      d->kernel.seglets_bytes);
+	store_give_memory(d);
+	stages_end(&d->stages, "log memory");
 	status = make_core(d, r);
 	if (status)
 		goto out;

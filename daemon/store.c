@@ -282,6 +282,36 @@ int store_make(struct lsmemd *d, struct lsmem_create *plan, const uint8_t *uuid)
 }
 
 /**
+ * store_give_memory - let backups write from the log memory
+ * @d: the daemon, its store mapped; backups that can do so already stay as they are
+ */
+void store_give_memory(struct lsmemd *d)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < d->config.nr_backups; slot++)
+		if (d->backups[slot].private && !d->backups[slot].memory)
+			backup_memory(&d->backups[slot], d->kernel.seglets, d->kernel.seglets_bytes);
+}
+
+/**
+ * store_detach - detach from the store
+ * @d: the daemon; no backup writes. out: @kernel keeps its name
+ */
+void store_detach(struct lsmemd *d)
+{
+	char name[LSMEM_NAME_BYTES];
+	uint32_t slot;
+
+	for (slot = 0; slot < d->config.nr_backups; slot++)
+		if (d->backups[slot].private && d->backups[slot].memory)
+			backup_memory(&d->backups[slot], NULL, 0);
+	memcpy(name, d->kernel.name, sizeof(name));
+	kernel_detach(&d->kernel);
+	memcpy(d->kernel.name, name, sizeof(name));
+}
+
+/**
  * store_forget - have the kernel forget all that was loaded or placed of a store that was never active
  * @d: the daemon, attached to it
  * @uuid: of the store
@@ -293,8 +323,8 @@ void store_forget(struct lsmemd *d, const uint8_t *uuid)
 	char name[LSMEM_NAME_BYTES];
 	int err, tries = 0;
 
+	store_detach(d);
 	memcpy(name, d->kernel.name, sizeof(name));
-	kernel_detach(&d->kernel);
 	while ((err = kernel_attach(&d->kernel, d->control, name, uuid)) == -EBUSY && tries++ < FORGET_TRIES)
 		usleep(FORGET_US);
 	if (err)

@@ -230,6 +230,8 @@ static void *make(void *context)
 	if (!t->make_err && store_give_name(t->d))
 		t->make_err = -EEXIST;
 	if (!t->make_err)
+		t->make_err = kernel_map(&t->d->kernel);
+	if (!t->make_err)
 		log_info("%s: is here for what the source has", t->d->kernel.name);
 	atomic_store(&t->made, true);
 	return NULL;
@@ -256,6 +258,7 @@ static int is_made(struct target *target)
 		return 0;
 	if (t->make_err)
 		return t->make_err;
+	store_give_memory(t->d);
 	return !t->placing || !placing_waits(t->placing);
 }
 
@@ -316,7 +319,6 @@ static void make_ends(struct take *t)
 static int unmake(struct take *t)
 {
 	struct lsmemd *d = t->d;
-	char name[LSMEM_NAME_BYTES];
 	int err;
 
 	if (t->making && !atomic_load(&t->made))
@@ -324,10 +326,8 @@ static int unmake(struct take *t)
 	make_ends(t);
 	if (!d->created)
 		return 0;
-	memcpy(name, d->kernel.name, sizeof(name));
-	kernel_detach(&d->kernel);
-	memcpy(d->kernel.name, name, sizeof(name));	/* for another try, or for the end of the daemon */
-	err = kernel_destroy(d->control, name, false);
+	store_detach(d);
+	err = kernel_destroy(d->control, d->kernel.name, false);
 	if (!err)
 		d->created = false;
 	return err;
@@ -407,6 +407,13 @@ static void look_report(void *context, enum recover_severity severity, const cha
 	log_debug("%s: while its owner may write to it: %s", ((struct lsmemd *)context)->where, text);
 }
 
+/* Nothing relies on what is read here to be durable: the recovery reads it again. */
+static int look_flush(void *context, uint32_t slot)
+{
+	(void)context, (void)slot;
+	return 0;
+}
+
 /* Read the newest digest. Return: a recovery, for recover_free(); NULL: @err says why not. */
 static struct recover *read_digest(struct lsmemd *d, int *err)
 {
@@ -416,6 +423,7 @@ static struct recover *read_digest(struct lsmemd *d, int *err)
 
 	restore_env(d, &env);
 	env.report = look_report;
+	env.flush = look_flush;
 	r = recover_new(&env);
 	if (!r) {
 		*err = -ENOMEM;

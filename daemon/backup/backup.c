@@ -158,8 +158,8 @@ int backup_move(struct backup *to, struct loop *loop, struct backup *from)
 
 /**
  * backup_memory - announce the memory that most writes come from
- * @backup: open
- * @base: must stay mapped until backup_close()
+ * @backup: open, and no write in flight
+ * @base: must stay mapped until backup_close(), or the next call; NULL: no memory any more
  * @bytes: length of the memory
  *
  * The make can then write from it without a copy. An error is only logged.
@@ -168,6 +168,7 @@ void backup_memory(struct backup *backup, const void *base, size_t bytes)
 {
 	int err = backup->make->memory ? backup->make->memory(backup, base, bytes) : 0;
 
+	backup->memory = base;
 	if (err)
 		log_warn("%s: %zu MiB of log memory cannot be registered (%s): all that is written is copied first",
 			 backup->path, bytes >> 20, strerror(-err));

@@ -128,7 +128,7 @@ struct backup_limits {
  * @close: release the backup; called after @detach
  * @hold: hold a backup that was opened to read beside its holder; returns 0, or a negative errno: it is to be closed, and opened
  *	again; may be NULL
- * @memory: prepare to write from this memory without a copy; on an error writes are copied; may
+ * @memory: prepare to write from this memory without a copy, and from no other; on an error writes are copied; may
  *	be NULL
  */
 struct backup_make {
@@ -152,6 +152,7 @@ struct backup_make {
  * @in_flight: requests submitted and not completed
  * @error: 0, or the negative errno with which its connection has ended
  * @read_only: opened for reading
+ * @memory: backup_memory() was called
  * @private: of the make; callers set it to NULL when they have closed the backup
  * @below: of a make that does its I/O by another make
  */
@@ -163,6 +164,7 @@ struct backup {
 	unsigned int in_flight;
 	int error;
 	bool read_only;
+	bool memory;
 	void *private;
 	void *below;
 };

@@ -426,7 +426,8 @@ static int map_segments(struct kernel *kernel, const struct lsmem_info *info)
  * kernel_map - map the windows of an attached store
  * @kernel: the store; kernel_detach() unmaps the windows, also after an error
  *
- * Populates the page tables, so that no later access allocates memory. Logs why it fails.
+ * Populates the page tables, so that no later access allocates memory. If they are mapped already, nothing is done. Logs why it
+ * fails.
  *
  * Return: 0; -EIO: a window cannot be mapped; -EPROTO: the module has another ABI, or an impossible
  * value.
@@ -436,6 +437,8 @@ int kernel_map(struct kernel *kernel)
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct lsmem_info info;
 
+	if (kernel->table_bytes)
+		return 0;
 	kernel->info = map(kernel, "info page", LSMEM_WINDOW_INFO, page, PROT_READ, 0);
 	if (!kernel->info)
 		return -EIO;

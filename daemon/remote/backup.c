@@ -502,6 +502,11 @@ static int rdma_memory(struct backup *backup, const void *base, size_t bytes)
 {
 	struct rdma_backup *r = backup->private;
 
+	if (r->log_mr)
+		ibv_dereg_mr(r->log_mr);
+	r->log_mr = NULL;
+	if (!base)
+		return 0;
 	r->log_mr = verbs_register(&r->verbs, base, bytes, 0);
 	if (!r->log_mr)
 		return -errno;
