@@ -200,7 +200,7 @@ static int open_again(struct lsmemd *d, uint32_t slot, enum open_mode how, uint6
 
 /**
  * open_backups - open the backups of the configuration
- * @d: the daemon; @d->nr_open is set. None is open, but for OPEN_WRITE after OPEN_LOOK: those that are are held on their connections
+ * @d: the daemon; @d->nr_open is set. None is open, or OPEN_WRITE follows OPEN_LOOK: then those are held on their connections
  * @how: to write, to read, or to read beside another daemon
  * @fence_term: as in struct backup_options
  *

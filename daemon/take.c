@@ -410,7 +410,8 @@ static void look_report(void *context, enum recover_severity severity, const cha
 /* Nothing relies on what is read here to be durable: the recovery reads it again. */
 static int look_flush(void *context, uint32_t slot)
 {
-	(void)context, (void)slot;
+	(void)context;
+	(void)slot;
 	return 0;
 }
 

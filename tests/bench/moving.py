@@ -42,6 +42,9 @@ done
 exec "$@\""""
 
 
+DAEMONS: list["subprocess.Popen[bytes]"] = []
+
+
 class Network:
     """Soft RoCE that reaches itself, an etcd, and the server of a backup."""
 
@@ -73,9 +76,9 @@ class Network:
             return False
 
     def close(self) -> None:
-        """Ends all."""
-        for process in (self._server, self._etcd):
-            process.terminate()
+        """Ends all. What is left of a bench that has failed is killed: nothing may use the device any more."""
+        for process in (*DAEMONS, self._server, self._etcd):
+            process.kill()
             process.wait()
         self._log.close()
         subprocess.run(["ip", "link", "delete", "rdma0"], check=True)
@@ -109,6 +112,7 @@ class Host:
         with open(self._log, "ab") as log:
             self._daemon = subprocess.Popen(["unshare", "-m", "bash", "-c", ALONE, f"store-{self.name}", str(DAEMON), "-v", "-c", str(conf),
                                              "--state-directory", str(self._scratch / f"state-{self.name}"), *options], stderr=log)
+        DAEMONS.append(self._daemon)
 
     def log(self) -> str:
         """What the daemon has said since it was started."""
@@ -130,8 +134,13 @@ class Host:
     @property
     def store(self) -> str:
         """The name of its store in the kernel."""
-        found = [path.name for path in SYSTEM.iterdir() if (path / "given_name").read_text().strip() == f"store-{self.name}"]
-        return found[0] if found else ""
+        for path in SYSTEM.iterdir():
+            try:
+                if (path / "given_name").read_text().strip() == f"store-{self.name}":
+                    return path.name
+            except OSError:
+                pass	# it has just been destroyed
+        return ""
 
     def stop(self) -> None:
         """Stops the daemon, and destroys the store."""
