@@ -18,8 +18,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,17 +26,15 @@
 #include "base/memory.h"
 #include "base/notify.h"
 #include "base/secret.h"
-#include "base/thread.h"
 #include "lsmemd.h"
+#include "made.h"
 #include "move/bulk.h"
-#include "move/placing.h"
 #include "move/pull.h"
 #include "move/target.h"
 #include "remote/move_caller.h"
 
 #define MS		1000000u
 #define SAY_NS		1000000000ull	/* between messages of progress */
-#define PLACE_MOST	16384u		/* objects between two looks at the loop: some milliseconds */
 #define READ_MEMORY	((size_t)PULL_MEMORY + BULK_MEMORY)
 
 /**
@@ -54,14 +50,8 @@
  * @wants_digest: the newest digest is to be read
  * @wants_take: the transaction is to be done, with @consent
  * @consent: of the source
- * @placing: places the words of what was told in @d's kernel; NULL: the recovery does
  * @told: for the recovery; NULL: from the backups
- * @placed: @told, with the words placed
- * @plan: of the store in this kernel
- * @thread: makes it
- * @making: @thread was started, and not joined
- * @made: @thread is done, with @make_err
- * @make_err: 0 or a negative errno
+ * @made: the store in this kernel
  * @memory: for what is read there
  * @pull: reads the source's memory, by @target's @known, when the kernel asks; NULL: nothing is read there
  * @bulk: .. all of it; NULL with @pull
@@ -84,14 +74,8 @@ struct take {
 	bool ticking;
 	bool wants_digest, wants_take;
 	struct cluster_consent consent;
-	struct placing *placing;
 	const struct recover_told *told;
-	struct recover_told placed;
-	struct lsmem_create plan;
-	pthread_t thread;
-	bool making;
-	atomic_bool made;
-	int make_err;
+	struct made made;
 	void *memory;
 	struct pull *pull;
 	struct bulk *bulk;
@@ -177,15 +161,6 @@ static const struct move_caller_user caller_user = { .connected = connected, .pu
 
 /* ---- The store ---------------------------------------------------------------------- */
 
-static int place(void *context, struct lsmem_placement *placement)
-{
-	struct take *t = context;
-
-	return kernel_place(&t->d->kernel, placement);
-}
-
-static const struct placing_user placing_user = { .place = place };
-
 /* The geometry was compared with the configuration before the source was asked (look()). */
 static int is_store(struct target *target, const struct move_store *store)
 {
@@ -209,134 +184,22 @@ static int is_store(struct target *target, const struct move_store *store)
 		log_err("no memory for what the source tells of the store");
 		return -ENOMEM;
 	}
-	/* What is verified first is recovered from the backups; a store that an operator made is attached to later. */
-	if (!t->d->options.verify_first && t->d->config.store.verify != CONFIG_VERIFY_FIRST &&
-	    !t->d->config.store.node_line)
-		t->placing = placing_new(target->known, &placing_user, t);
+	made_knows(&t->made, target->known);
 	log_notice("%s: host %s has store %s, term %" PRIu64 ": reading what it has", where, t->d->config.move.from.host,
 		   target->call.name, store->term);
 	return 0;
 }
 
-/*
- * No thread_begin(): nothing is above this store yet, and its memory may have to come from writeback. The main thread leaves
- * @d->kernel and @d->created alone meanwhile.
- */
-static void *make(void *context)
-{
-	struct take *t = context;
-
-	t->make_err = store_make(t->d, &t->plan, t->super.uuid);
-	if (!t->make_err && store_give_name(t->d))
-		t->make_err = -EEXIST;
-	if (!t->make_err)
-		t->make_err = kernel_map(&t->d->kernel);
-	if (!t->make_err)
-		log_info("%s: is here for what the source has", t->d->kernel.name);
-	atomic_store(&t->made, true);
-	return NULL;
-}
-
-/*
- * The store is made while its source serves it: what this host has no memory or no name for, it must not take. A thread does
- * it, since the memory of a large store takes longer than the source waits for a word.
- */
+/* What this host has no memory or no name for, it must not take (MADE_FIRST). */
 static int is_made(struct target *target)
 {
-	struct take *t = of_target(target);
-	int err;
-
-	if (t->d->config.store.node_line)
-		return 1;	/* an operator has made it; the start attaches to it */
-	if (!t->making) {
-		err = thread_start(&t->thread, make, t);
-		if (err)
-			return err;
-		t->making = true;
-	}
-	if (!atomic_load(&t->made))
-		return 0;
-	if (t->make_err)
-		return t->make_err;
-	store_give_memory(t->d);
-	return !t->placing || !placing_waits(t->placing);
-}
-
-/* The words of what was told do not count, or not all are there. */
-static void unplace(struct take *t)
-{
-	placing_free(t->placing);
-	t->placing = NULL;
-	store_forget(t->d, t->super.uuid);
-}
-
-static void placing_failed(struct take *t, int err)
-{
-	log_warn("%s: its words are not placed ahead: %s", t->d->kernel.name, strerror(-err));
-	unplace(t);
-}
-
-/* Place words of what was told (PREPARE), while the source serves the store, or stops its clients. */
-static void place_words(struct take *t)
-{
-	int err;
-
-	if (!t->placing || !atomic_load(&t->made) || t->make_err || t->target.state > TARGET_MOVES)
-		return;
-	err = placing_run(t->placing, PLACE_MOST);
-	if (err)
-		placing_failed(t, err);
-}
-
-/* All was told. */
-static void place_rest(struct take *t)
-{
-	int err;
-
-	if (!t->placing || !t->told || !atomic_load(&t->made))
-		return;
-	err = placing_finish(t->placing);
-	stages_end(&t->d->stages, "words");
-	if (err) {
-		placing_failed(t, err);
-		return;
-	}
-	t->placed = *t->told;
-	placing_told(t->placing, &t->placed);
-	t->told = &t->placed;
-}
-
-/* Wait for the thread. It looks at no signal, but the kernel ends. */
-static void make_ends(struct take *t)
-{
-	if (t->making)
-		pthread_join(t->thread, NULL);
-	t->making = false;
-	atomic_store(&t->made, false);
-}
-
-/* Destroy what was made for a move that is given up. */
-static int unmake(struct take *t)
-{
-	struct lsmemd *d = t->d;
-	int err;
-
-	if (t->making && !atomic_load(&t->made))
-		return -EAGAIN;
-	make_ends(t);
-	if (!d->created)
-		return 0;
-	store_detach(d);
-	err = kernel_destroy(d->control, d->kernel.name, false);
-	if (!err)
-		d->created = false;
-	return err;
+	return made_step(&of_target(target)->made);
 }
 
 static int do_drop(struct target *target)
 {
 	struct take *t = of_target(target);
-	int err = unmake(t);
+	int err = made_undo(&t->made);
 
 	return err ? err : frozen_drop(t->d);
 }
@@ -513,7 +376,8 @@ static void run(struct take *t)
 	move_caller_run(&t->caller);
 	open_pull(t);
 	target_run(&t->target);
-	place_words(t);
+	if (t->target.state <= TARGET_MOVES)
+		made_place(&t->made);
 	move_caller_run(&t->caller);
 	if (from == TARGET_MOVES && t->target.state == TARGET_CHECKS)
 		stages_end(&t->d->stages, "source");
@@ -590,12 +454,13 @@ static int move(struct take *t)
 		else if (t->wants_take)
 			answer_take(t);
 		else if (t->target.state < TARGET_RECOVERS || t->target.state == TARGET_DROPS)
-			err = loop_run(&d->loop, !t->placing || !placing_waits(t->placing) || !atomic_load(&t->made));
+			err = loop_run(&d->loop, !made_waits(&t->made));
 		if (err < 0)
 			return err;
 	}
 	target_run(&t->target);		/* @told, or ENDED */
-	place_rest(t);
+	t->told = made_told(&t->made, t->told);
+	stages_end(&d->stages, "words");
 	return 0;
 }
 
@@ -615,7 +480,8 @@ static int look(struct take *t)
 	t->super = *recover_super(r);
 	frames = recover_room(r, 1);
 	t->frames = frames < UINT32_MAX ? (uint32_t)frames : UINT32_MAX;
-	store_plan(d, r, &t->super, &t->plan);
+	store_plan(d, r, &t->super, &t->made.plan);
+	made_begin(&t->made, d, t->super.uuid);
 	recover_free(r);
 	status = expect_store(d, t->super.uuid);
 	return status ? status : store_check_geometry(d, &t->super);
@@ -638,8 +504,7 @@ static void forget(struct take *t)
 	t->pull = NULL;
 	t->bulk = NULL;
 	t->memory = NULL;
-	placing_free(t->placing);
-	t->placing = NULL;
+	made_end(&t->made);
 	if (t->target.known)
 		known_free(t->target.known);
 	t->target.known = NULL;
@@ -780,8 +645,7 @@ void take_stale(struct lsmemd *d)
 
 	(void)d;
 	t->told = NULL;
-	if (t->placing)
-		unplace(t);
+	made_forget(&t->made);
 	target_recovered(&t->target, -ESTALE);
 	target_run(&t->target);
 }
@@ -989,7 +853,6 @@ void take_close(struct lsmemd *d)
 
 	if (!t->d)
 		return;
-	make_ends(t);
 	move_caller_close(&t->caller);
 	forget(t);
 	if (t->ticking)
