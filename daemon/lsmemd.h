@@ -245,7 +245,7 @@ int start(struct lsmemd *d);
 int check(struct lsmemd *d);
 int prepare_ahead(void);
 int prepare(bool ahead);
-int lock_rest(void);
+void lock_rest(void);
 int serve(struct lsmemd *d);
 int serve_kept(struct lsmemd *d);
 void start_name_status(struct lsmemd *d);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,16 +207,27 @@ int prepare_ahead(void)
 	return status ? status : lock_memory(MCL_FUTURE | MCL_ONFAULT);
 }
 
+static void *lock_all(void *unused)
+{
+	(void)unused;
+	(void)thread_begin();	/* the main thread's prepare() has told if it cannot */
+	(void)lock_memory(MCL_CURRENT | MCL_FUTURE);
+	return NULL;
+}
+
 /**
  * lock_rest - lock all memory, also what was not used yet
  *
- * From now on no page of the process has to be read or taken. Logs errors.
- *
- * Return: a STATUS_*.
+ * A thread does it, so that the store is served meanwhile. Afterwards no page of the process has to be read or taken. Logs errors.
  */
-int lock_rest(void)
+void lock_rest(void)
 {
-	return lock_memory(MCL_CURRENT | MCL_FUTURE);
+	pthread_t thread;
+
+	if (thread_start(&thread, lock_all, NULL))
+		lock_all(NULL);
+	else
+		pthread_detach(thread);
 }
 
 /**
@@ -237,7 +249,7 @@ int prepare(bool ahead)
 	if (err)
 		log_warn("PR_SET_IO_FLUSHER: %s; a filesystem on this store may wait for itself when memory is short",
 			 strerror(-err));
-	return ahead ? STATUS_OK : lock_rest();
+	return ahead ? STATUS_OK : lock_memory(MCL_CURRENT | MCL_FUTURE);
 }
 
 /* Detach from the store. If this start has created it and it holds nothing yet, destroy it. */

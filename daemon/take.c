@@ -796,7 +796,7 @@ bool take_run(struct lsmemd *d)
 		log_notice("%s: host %s keeps nothing of the store any more", d->kernel.name, d->config.move.from.host);
 	take_close(d);
 	if (!t->here)
-		(void)lock_rest();	/* an error is in the log, and the store is served */
+		lock_rest();
 	return closed && !t->here;
 }
 

@@ -323,6 +323,38 @@ static bool test_damaged(void)
 	return true;
 }
 
+static void newest_generation(void *context, uint64_t *time, uint32_t *era, uint32_t *generation)
+{
+	(void)context;
+	*time = *era = 1;
+	*generation = LSMEM_GENERATION_MAX;
+}
+
+static void newest_era(void *context, uint64_t *time, uint32_t *era, uint32_t *generation)
+{
+	(void)context;
+	*time = *generation = 1;
+	*era = LSMEM_ERA_MAX;
+}
+
+/* What was told is newer than the newest digest allows: a loss, as of a listing of a directory (14). */
+static bool test_newer(void)
+{
+	uint32_t turn;
+
+	for (turn = 0; turn < 2; turn++) {
+		struct sim *sim = begin(&one);
+
+		CHECK(ready(sim));
+		source.told.newest = turn ? newest_era : newest_generation;
+		CHECK(sim_attempt(sim) == -ENODATA && strstr(sim->last_damage, "newer digests are lost"));
+		untold(sim);
+		CHECK(sim_start(sim, false) && tier_live(sim, DEAD));
+		sim_free(sim);
+	}
+	return true;
+}
+
 /* When can the source say READY? When nothing of the log is open, and the digest says so. */
 static bool test_settled(void)
 {
@@ -360,6 +392,7 @@ int main(void)
 		tap_ok(test_refuses(), "what was told counts only with its digest, and if all was told%s", ahead ? AHEAD : "");
 		tap_ok(test_damaged(), "a damaged tombstone, and another replica%s", ahead ? AHEAD : "");
 	}
+	tap_ok(test_newer(), "words placed ahead that are newer than the digest are a loss");
 	tap_ok(test_settled(), "a core is settled when its digest says all");
 	placing_free(placing);
 	known_free(source.known);
