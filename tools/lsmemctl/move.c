@@ -30,7 +30,9 @@ static const struct ctl_column columns[] = {
 	{ "TOLD",	"bytes",		CTL_BYTES },
 	{ "OBJECTS",	"objects",		CTL_NUMBER },
 	{ "LEFT",	"segments_left",	CTL_NUMBER },
-	{ "STOPPED",	"stopped_seconds",	CTL_DECIMAL },
+	{ "STOPPED",	"stopped_us",		CTL_MICROSECONDS },
+	{ "CAME",	"came_bytes",		CTL_BYTES },
+	{ "TO COME",	"bring_left_bytes",	CTL_BYTES },
 	{ "ENDS",	"ends",			CTL_NUMBER },
 	{ "LAST END",	"last_end",		CTL_TEXT },
 };
@@ -130,6 +132,12 @@ static struct json_object *make_row(struct json_object *status)
 		if (last)
 			snprintf(text, sizeof(text), "%s: %s", ctl_word(last, "host"), ctl_word(last, "cause"));
 		json_object_object_add(row, "last_end", json_object_new_string(text));
+		if (ctl_find(row, "stopped_seconds"))
+			json_object_object_add(row, "stopped_us", json_object_new_double(
+				json_object_get_double(ctl_find(row, "stopped_seconds")) * 1e6));
+		if (ctl_find(row, "brought_bytes"))
+			json_object_object_add(row, "came_bytes", json_object_new_int64(
+				ctl_number(row, "brought_bytes") + ctl_number(row, "pulled_bytes")));
 	}
 	return row;
 }
