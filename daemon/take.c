@@ -738,7 +738,7 @@ void take_pull_start(struct lsmemd *d)
 	bulk_step(t->bulk, now);
 	while (!t->caller.over && pull_next(t->pull, &read))
 		move_caller_pull(&t->caller, read.tag, read.data, read.length, read.address, read.key);
-	bulk_pace(t->bulk, d->config.move.bring_rate, pull_held(t->pull));
+	bulk_pace(t->bulk, d->config.move.bring_rate, pull_held(t->pull), now);
 	while (!t->caller.over && bulk_next(t->bulk, now, &read))
 		move_caller_pull(&t->caller, PULL_TAGS + read.tag, read.data, read.length, read.address, read.key);
 }

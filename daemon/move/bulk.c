@@ -74,7 +74,7 @@ struct bulk_slot {
  * @nr_seglets: of the source's memory
  * @open: there is a connection with @keys
  * @over: nothing more is read
- * @behind: requests of the kernel wait: one seglet is under way at a time
+ * @behind_ns: until then requests of the kernel may come: one seglet is under way at a time
  * @rate: bytes a second; 0: no limit
  * @next_ns: when the next seglet may be read, by @rate
  * @keys: to its memory
@@ -90,7 +90,8 @@ struct bulk {
 	const struct known *known;
 	uint64_t indices, looked;
 	uint32_t nr_seglets;
-	bool open, over, behind;
+	bool open, over;
+	uint64_t behind_ns;
 	uint64_t rate, next_ns;
 	struct move_keys keys;
 	uint8_t *memory;
@@ -300,9 +301,11 @@ static uint32_t bulk_used(const struct bulk *b)
 }
 
 /* Is there a seglet that may be read now, but for the rate? */
-static bool bulk_more(const struct bulk *b)
+static bool bulk_more(const struct bulk *b, uint64_t now)
 {
-	return b->open && !b->over && bulk_is_listed(b) && b->nr_segments && bulk_used(b) < (b->behind ? 1 : BULK_SLOTS);
+	uint32_t most = now < b->behind_ns ? 1 : BULK_SLOTS;
+
+	return b->open && !b->over && bulk_is_listed(b) && b->nr_segments && bulk_used(b) < most;
 }
 
 /* The first slot with READs to start, or NULL. */
@@ -320,7 +323,7 @@ static struct bulk_slot *bulk_fresh(struct bulk *b, uint64_t now)
 {
 	struct bulk_slot *slot = b->slots;
 
-	if (!bulk_more(b) || now < b->next_ns)
+	if (!bulk_more(b, now) || now < b->next_ns)
 		return NULL;
 	while (slot->state != BULK_FREE)
 		slot++;
@@ -333,11 +336,14 @@ static struct bulk_slot *bulk_fresh(struct bulk *b, uint64_t now)
  * bulk_pace - how much may be read?
  * @b: the state
  * @rate: bytes a second; 0: no limit
- * @behind: requests of the kernel wait: one seglet may be under way at a time
+ * @behind: requests of the kernel wait: for the next BULK_BEHIND_NS one seglet may be under way at a time, since a program that
+ *	reads one object after the other has no request between two
+ * @now: the time
  */
-void bulk_pace(struct bulk *b, uint64_t rate, bool behind)
+void bulk_pace(struct bulk *b, uint64_t rate, bool behind, uint64_t now)
 {
-	b->behind = behind;
+	if (behind)
+		b->behind_ns = now + BULK_BEHIND_NS;
 	if (b->rate != rate)
 		b->next_ns = 0;
 	b->rate = rate;
@@ -569,7 +575,7 @@ bool bulk_is_all(const struct bulk *b)
  */
 bool bulk_waits(const struct bulk *b, uint64_t now)
 {
-	bool any = !bulk_is_listed(b) || (bulk_more(b) && now >= b->next_ns);
+	bool any = !bulk_is_listed(b) || (bulk_more(b, now) && now >= b->next_ns);
 	uint32_t i;
 
 	for (i = 0; i < BULK_SLOTS; i++)
@@ -586,7 +592,7 @@ bool bulk_waits(const struct bulk *b, uint64_t now)
  */
 uint64_t bulk_due(const struct bulk *b, uint64_t now)
 {
-	return bulk_more(b) && now < b->next_ns ? b->next_ns : FETCH_NEVER;
+	return bulk_more(b, now) && now < b->next_ns ? b->next_ns : FETCH_NEVER;
 }
 
 /**

@@ -36,6 +36,7 @@
 /* A buffer: a seglet, the rest of the largest entry, and the entry of the seglet table. */
 #define BULK_BYTES	(LSMEM_SEGLET_BYTES + LSMEM_OBJECT_MAX + LSMEM_BLOCK)
 #define BULK_MEMORY	(BULK_SLOTS * BULK_BYTES)
+#define BULK_BEHIND_NS	10000000u		/* after a request of the kernel: the next one is to wait for one seglet, not for two */
 #define BULK_STEP	65536u			/* indices that bulk_step() looks at: less than a millisecond */
 
 struct bulk;
@@ -58,7 +59,7 @@ void bulk_free(struct bulk *b);
 void bulk_open(struct bulk *b, const struct move_keys *keys);
 void bulk_cut(struct bulk *b);
 void bulk_step(struct bulk *b, uint64_t now);
-void bulk_pace(struct bulk *b, uint64_t rate, bool behind);
+void bulk_pace(struct bulk *b, uint64_t rate, bool behind, uint64_t now);
 bool bulk_next(struct bulk *b, uint64_t now, struct pull_read *read);
 void bulk_done(struct bulk *b, uint32_t tag);
 uint32_t bulk_objects(struct bulk *b, struct lsmem_bring_one *ones);

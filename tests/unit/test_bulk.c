@@ -56,7 +56,7 @@ static void start(void)
 	uint32_t tag, nr = 0;
 
 	bulk_step(t.b, t.now);
-	bulk_pace(t.b, t.rate, t.behind);
+	bulk_pace(t.b, t.rate, t.behind, t.now);
 	while (bulk_next(t.b, t.now, &read)) {
 		if (read.tag >= BULK_TAGS || t.in_flight[read.tag] || (uint8_t *)read.data < t.memory ||
 		    (uint8_t *)read.data + read.length > t.memory + BULK_MEMORY)
@@ -197,6 +197,20 @@ static bool it_stays_behind(void)
 	t.behind = true;
 	run_all();
 	CHECK(t.most == 1 && bulk_is_all(t.b));
+	CHECK(sound());
+	/* The next one comes soon after. */
+	CHECK(begin(2));
+	t.behind = true;
+	start();
+	t.behind = false;
+	t.now += BULK_BEHIND_NS - 1;
+	start();
+	CHECK(t.most == 1);
+	t.now++;
+	start();
+	CHECK(t.most == 2);
+	run_all();
+	CHECK(bulk_is_all(t.b));
 	return sound();
 }
 
