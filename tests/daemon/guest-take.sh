@@ -156,6 +156,11 @@ owners()
 ip link set lo up
 ok 'etcd starts' etcd_start
 server
+# Sometimes one that does not know HOLD: then the backup is opened again.
+if [ $((RANDOM % 4)) = 0 ]; then
+	sed -i 's/^\[server\]/&\nwire_max = 7/' "$scratch/server.conf"
+	echo '# the server of the backup speaks version 7'
+fi
 ok 'the server of the backup starts' serve
 configure_host a
 configure_host b
