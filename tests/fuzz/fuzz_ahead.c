@@ -3,17 +3,19 @@
  * Any blocks of what the source of a migration tells its target. Input: blocks, each
  *
  *	byte 0	bit 0: make magic, uuid, term and sequence valid; bit 1: make the length valid; bit 2:
- *		make the number of records valid; bit 3: make the CRC valid
+ *		make the number of records valid; bit 3: make the CRC valid; bit 4: place words after it
  *	byte 1	length of the bytes that follow, in units of 8
  *
  * A block that is accepted keeps what ahead.h says, and each record lies within it. What the target knows of the accepted
- * blocks (known.h) is of segments that are there.
+ * blocks (known.h) is of segments that are there. Words are placed of it (placing.h) so that the kernel has no reason to refuse them,
+ * but for a segment that shrinks.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lsmem.h"
-#include "move/known.h"
+#include "move/placing.h"
 #include "remote/ahead.h"
 #include "image.h"
 
@@ -44,6 +46,66 @@ static void check_listings(const struct ahead_head *block)
 	}
 }
 
+/* The kernel: of each index the segment in which it is placed, or 0; of some segments how long they are. */
+static struct kernel {
+	uint64_t words[INDICES];
+	struct { uint64_t id; uint32_t home, placed; } segments[MOST];
+} kernel;
+
+static int place(void *context, struct lsmem_placement *p)
+{
+	const struct lsmem_directory_entry *entries = (const void *)(uintptr_t)p->entries;
+	bool back = p->flags & LSMEM_PLACEMENT_BACK, gone = p->flags & LSMEM_PLACEMENT_GONE;
+	uint32_t nr = 0, i;
+
+	(void)context;
+	while (nr < MOST && kernel.segments[nr].id != p->segment)
+		nr++;
+	if (nr == MOST && (back || gone))
+		fuzz_fail("a segment that is not there");
+	if (nr == MOST)
+		for (nr = 0; nr < MOST && kernel.segments[nr].id;)
+			nr++;
+	if (nr == MOST)
+		return -ENOSPC;
+	if (p->sealed < kernel.segments[nr].home)
+		return -EINVAL;
+	kernel.segments[nr].id = p->segment;
+	kernel.segments[nr].home = p->sealed;
+	for (i = 0; i < p->nr; i++) {
+		uint64_t index = lsmem_handle_index(__le64_to_cpu(entries[i].key)), meta = __le64_to_cpu(entries[i].meta);
+
+		if (kernel.words[index] != (back ? p->segment : 0) || LSMEM_LISTING_GET(meta, TYPE) != LSMEM_TYPE_OBJECT)
+			fuzz_fail("index %ju is placed twice, or taken back", (uintmax_t)index);
+		kernel.words[index] = back ? 0 : p->segment;
+		kernel.segments[nr].placed += back ? -1 : 1;
+	}
+	if (gone && kernel.segments[nr].placed)
+		fuzz_fail("a segment is gone, and something of it is placed");
+	if (gone)
+		memset(&kernel.segments[nr], 0, sizeof(kernel.segments[nr]));
+	return 0;
+}
+
+static const struct placing_user user = { .place = place };
+
+/* In the end the kernel has the objects that count. */
+static void check_placed(struct known *known, struct placing *placing)
+{
+	struct known_listing listing;
+	uint64_t index, segment;
+
+	if (placing_finish(placing))
+		return;
+	for (index = 0; index < INDICES; index++) {
+		bool counts = known_listing(known, index, &listing, &segment) &&
+			      LSMEM_LISTING_GET(listing.meta, TYPE) == LSMEM_TYPE_OBJECT;
+
+		if (kernel.words[index] != (counts ? segment : 0))
+			fuzz_fail("index %ju is not placed as it was told", (uintmax_t)index);
+	}
+}
+
 static void check_known(const struct known *known)
 {
 	struct known_listing listing;
@@ -64,8 +126,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	};
 	static const uint32_t records[AHEAD_KINDS] = { 1, sizeof(struct ahead_listing), sizeof(__le64), 1 };
 	struct known *known = known_new(INDICES, MOST);
+	struct placing *placing = placing_new(known, &user, NULL);
 	bool whole = true;
 
+	memset(&kernel, 0, sizeof(kernel));
 	while (size >= 2) {
 		uint8_t flags = data[0];
 		size_t length = 8u * data[1];
@@ -108,8 +172,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			whole = !known_block(known, block);	/* after an error nothing is known */
 		if (whole)
 			check_known(known);
+		if (whole && flags & 16)
+			(void)placing_run(placing, 20);
 		free(block);
 	}
+	if (whole)
+		check_placed(known, placing);
+	placing_free(placing);
 	known_free(known);
 	return 0;
 }
