@@ -315,7 +315,8 @@ long run_words(struct making *m)
 	m->size = sizeof(words);
 	make_fields(m, fields, NR(fields), &gene[2], m->bytes);
 	memcpy(&words, m->bytes, sizeof(words));
-	words.flags = places ? LSMEM_WORDS_PLACES : gene[9].small % 16 ? 0 : LSMEM_WORDS_BEGIN;
+	words.flags = places ? LSMEM_WORDS_PLACES | (gene[9].small % 4 == 1 ? LSMEM_WORDS_CACHED : 0) :
+			       gene[9].small % 16 ? 0 : LSMEM_WORDS_BEGIN;
 	words.nr = 1 + gene[10].bits % NR(listings);
 	at = place_array(m, &gene[11], HEAP_ARRAY, sizeof(listings), !places);
 	if (places) {
@@ -330,7 +331,7 @@ long run_words(struct making *m)
 		is_wrong(m, EINVAL);
 	}
 	if (how_of(&gene[12]) != VALID) {
-		words.flags |= 4u << gene[12].bits % 30;
+		words.flags |= 2 * LSMEM_WORDS_CACHED << gene[12].bits % 29;
 		is_wrong(m, EINVAL);
 	}
 	words.listings = (uintptr_t)at;
