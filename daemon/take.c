@@ -372,6 +372,7 @@ static void open_pull(struct take *t)
 static void run(struct take *t)
 {
 	enum target_state from = t->target.state;
+	char uuid[UUID_TEXT_BYTES];
 
 	move_caller_run(&t->caller);
 	open_pull(t);
@@ -384,7 +385,7 @@ static void run(struct take *t)
 	if (from == TARGET_READS && t->target.state == TARGET_MOVES) {
 		stages_begin(&t->d->stages);
 		t->moved_ns = t->d->stages.begin_ns;
-		cluster_prepare(&t->d->cluster);	/* while the source stops */
+		cluster_prepare(&t->d->cluster, uuid_text(t->super.uuid, uuid));	/* while the source stops */
 		log_notice("%s: %" PRIu64 " objects are known; host %s is told to stop its clients", t->d->where,
 			   known_objects(t->target.known), t->d->config.move.from.host);
 	}

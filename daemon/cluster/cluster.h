@@ -111,6 +111,17 @@ struct cluster_figures {
 };
 
 /**
+ * struct cluster_prepared - what etcd had when cluster_prepare() looked
+ * @owner: revision of the owner's key; 0: nothing is known
+ * @term: revision of the term's key
+ * @taken: which host took the term
+ */
+struct cluster_prepared {
+	int64_t owner, term;
+	struct cluster_taken taken;
+};
+
+/**
  * struct cluster - the ownership of a store, and its keys in etcd
  * @options: NULL: no cluster is configured, and the daemon owns its store
  * @etcd: the client; only the thread uses it while the thread runs
@@ -127,6 +138,7 @@ struct cluster_figures {
  *	backups may be a daemon without a cluster
  * @lease: id of this daemon's lease; 0: none
  * @ahead: id of the lease for the next claim, taken at @asked_ns; 0: none
+ * @prepared: what cluster_prepare() has read
  * @tried: consent of the last claim; @term is 0: it had none
  * @revision: of the owner's key, when it was last seen to be ours; 0: not known
  * @void_wanted: the thread is to write the owner's key again, so that its revision changes
@@ -160,6 +172,7 @@ struct cluster {
 	struct cluster_taken taken;
 	bool known;
 	int64_t lease, ahead;
+	struct cluster_prepared prepared;
 	struct cluster_consent tried;
 	atomic_int_least64_t revision;
 	atomic_bool void_wanted, look_wanted;
@@ -204,7 +217,7 @@ struct cluster_claim {
 
 int cluster_open(struct cluster *cluster, const struct cluster_options *options);
 enum cluster_image cluster_frozen(const struct cluster_taken *taken, uint64_t term);
-void cluster_prepare(struct cluster *cluster);
+void cluster_prepare(struct cluster *cluster, const char *uuid);
 int cluster_claim(struct cluster *cluster, const struct cluster_claim *claim);
 void cluster_members(struct cluster *cluster, const struct members *members);
 bool cluster_holds(const struct cluster *cluster);

@@ -14,7 +14,7 @@
  *						read it last, also if it was refused
  *	consent					"consent TERM REVISION", or "none"
  *	void TERM REVISION			"void", or "valid"
- *	prepare					"prepared": there is a lease for the next claim, if etcd answers
+ *	prepare UUID				"prepared": there is a lease for the next claim, and what it reads, if etcd answers
  *	watch					"watching": a claim was refused, and ask works all the same
  *	ask					"asked": which host has the store?
  *	told					the answer, "TERM HOST[ here]", or "nothing yet"
@@ -128,9 +128,13 @@ static void ask_taken(void)
 	printf("asked\n");
 }
 
-static void prepare(void)
+static void prepare(const char *line)
 {
-	cluster_prepare(&cluster);
+	char uuid[40];
+
+	if (sscanf(line, "prepare %39s", uuid) != 1)
+		exit(2);
+	cluster_prepare(&cluster, uuid);
 	puts("prepared");
 }
 
@@ -246,7 +250,7 @@ int main(int argc, char **argv)
 		else if (!strncmp(line, "void ", 5))
 			void_it(line);
 		else if (!strncmp(line, "prepare", 7))
-			prepare();
+			prepare(line);
 		else if (!strncmp(line, "watch", 5))
 			watch_it();
 		else if (!strncmp(line, "ask", 3))

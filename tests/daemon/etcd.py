@@ -424,6 +424,7 @@ class Keeper(http.server.ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.etcd = etcd
         self.granted: list[float] = []		# when leases were granted
+        self.reads = 0				# of several keys at once
         self.kept: Optional[bytes] = None
         self.done = False
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -443,6 +444,7 @@ class KeeperConnection(http.server.BaseHTTPRequestHandler):
         grant, change = self.path == "/v3/lease/grant", self.path == "/v3/kv/txn" and b"request_put" in body
         if keeper.silent:
             return
+        keeper.reads += self.path == "/v3/kv/txn" and not change
         if change and keeper.deaf and not keeper.done:
             keeper.silent = keeper.done = True
             keeper.forward(self.path, body)
@@ -548,22 +550,35 @@ def consents(tap: Tap, scratch: Path, etcd: Etcd) -> None:
 
 
 def prepared(tap: Tap, scratch: Path, etcd: Etcd) -> None:
-    """A lease that is taken before a claim is the claim's, unless it is old."""
+    """A lease that is taken before a claim is the claim's, unless it is old; and what was read counts if it is what the owner named."""
     store = str(uuid.uuid4())
     way = Keeper(etcd.url)
     way.done = True			# nothing is kept
-    a, b, c = (Owner(scratch, host, url) for host, url in zip("abc", (etcd.url, way.url, way.url)))
+    a, b, c, d = (Owner(scratch, host, url) for host, url in zip("abcd", (etcd.url, way.url, way.url, way.url)))
     a.claim(store)
-    for owner, former, age, leases in (b, a, 0.0, 1), (c, b, LEASE / 5 + 0.1, 2):
+    for owner, former, age, leases, found in (b, a, 0.0, 1, "1 a;"), (c, b, LEASE / 5 + 0.1, 2, "2 b;"):
         way.granted.clear()
-        tap.same(f"prepared {age:.1f} s before", owner.say("prepare"), "prepared")
+        tap.same(f"prepared {age:.1f} s before", owner.say(f"prepare {store}"), "prepared")
         until(lambda age=age: way.granted and time.monotonic() >= way.granted[0] + age)  # type: ignore[misc]
+        reads = way.reads
         tap.same(f"prepared {age:.1f} s before: claimed", owner.claim(store, 0, former.say("consent"))[:7], "claimed")
-        tap.same(f"prepared {age:.1f} s before: leases", len(way.granted), leases)
+        tap.same(f"prepared {age:.1f} s before: leases, reads", (len(way.granted), way.reads - reads), (leases, 0))
+        tap.same(f"prepared {age:.1f} s before: found", owner.say("found"), found)
         left = owner.left() / 1000
         tap.wrong(f"prepared {age:.1f} s before: the lease counts from when it was granted",
                   [] if 0 < left <= way.granted[-1] + LEASE * 0.8 - time.monotonic() + 0.5 else [left])
-    for owner in (a, b, c):
+    # Taken back, and given again: what was read before does not count.
+    d.say(f"prepare {store}")
+    consent = c.say("consent")
+    until(lambda: c.say(consent.replace("consent", "void")) == "void")
+    reads = way.reads
+    tap.same("prepared, and the consent is another one: the old one is refused", d.claim(store, 0, consent), "refused ESTALE")
+    tap.same("prepared, and the consent is another one: claimed", d.claim(store, 0, c.say("consent"))[:7], "claimed")
+    tap.wrong("prepared, and the consent is another one: read again", [] if way.reads > reads else [way.reads])
+    e = Owner(scratch, "e", way.url)
+    e.say(f"prepare {store}")
+    tap.same("prepared for another store", e.claim(str(uuid.uuid4())), "claimed 1 0")
+    for owner in (a, b, c, d, e):
         owner.close()
     way.shutdown()
 
