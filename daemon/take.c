@@ -47,6 +47,7 @@
  * @key: the secret of moves
  * @tick: timer, until the store is recovered
  * @ticking: @tick is running
+ * @prepared: cluster_prepare() was called
  * @wants_digest: the newest digest is to be read
  * @wants_take: the transaction is to be done, with @consent
  * @consent: of the source
@@ -72,6 +73,7 @@ struct take {
 	struct secret key;
 	struct loop_timer tick;
 	bool ticking;
+	bool prepared;
 	bool wants_digest, wants_take;
 	struct cluster_consent consent;
 	const struct recover_told *told;
@@ -190,10 +192,18 @@ static int is_store(struct target *target, const struct move_store *store)
 	return 0;
 }
 
-/* What this host has no memory or no name for, it must not take (MADE_FIRST). */
+/* What this host has no memory or no name for, it must not take (MADE_FIRST). If little is left to be told, MOVE follows. */
 static int is_made(struct target *target)
 {
-	return made_step(&of_target(target)->made);
+	struct take *t = of_target(target);
+	int ret = made_step(&t->made);
+	char uuid[UUID_TEXT_BYTES];
+
+	if (ret > 0 && target->marked && !t->prepared) {
+		t->prepared = true;
+		cluster_prepare(&t->d->cluster, uuid_text(t->super.uuid, uuid));
+	}
+	return ret;
 }
 
 static int do_drop(struct target *target)
@@ -372,7 +382,6 @@ static void open_pull(struct take *t)
 static void run(struct take *t)
 {
 	enum target_state from = t->target.state;
-	char uuid[UUID_TEXT_BYTES];
 
 	move_caller_run(&t->caller);
 	open_pull(t);
@@ -385,7 +394,6 @@ static void run(struct take *t)
 	if (from == TARGET_READS && t->target.state == TARGET_MOVES) {
 		stages_begin(&t->d->stages);
 		t->moved_ns = t->d->stages.begin_ns;
-		cluster_prepare(&t->d->cluster, uuid_text(t->super.uuid, uuid));	/* while the source stops */
 		log_notice("%s: %" PRIu64 " objects are known; host %s is told to stop its clients", t->d->where,
 			   known_objects(t->target.known), t->d->config.move.from.host);
 	}
