@@ -362,8 +362,9 @@ long run_bring(struct making *m)
 	case 1:		/* cut, or longer than it is */
 		ones[i].length = gene[9].small % 2 ? gene[9].bits : gene[9].bits % LOG_BYTES;
 		break;
-	case 2:
-		ones[i].data = (uintptr_t)place(m, &gene[9], HEAP_DATA, LOG_BYTES, false);
+	case 2:		/* of what is not an entry, or not in the call, nothing is read */
+		if (i < bring.nr && ones[i].length >= LSMEM_LONG_BYTES && ones[i].length <= LSMEM_LONG_BYTES + LSMEM_OBJECT_MAX)
+			ones[i].data = (uintptr_t)place(m, &gene[9], HEAP_DATA, LOG_BYTES, false);
 		break;
 	default:
 		break;
