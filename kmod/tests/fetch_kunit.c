@@ -1112,12 +1112,24 @@ static void fetch_test_place_segments(struct kunit *test)
 	a.generation = 2;
 	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &a, lsmem_handle_make(4, 5), 7, 0), -EINVAL);
 	a.generation = 1;
-	/* One that is older; a load does not make it, and goes on with it once. */
+	/* One that is older: a load makes it, or a call without an object, with which it grows, too. */
 	load.segment = 980;
-	KUNIT_EXPECT_EQ(test, lsmem_load(store, &load), -EINVAL);
-	load.segment = 990;
-	KUNIT_EXPECT_EQ(test, lsmem_load(store, &load), -EINVAL);
+	KUNIT_EXPECT_EQ(test, lsmem_load(store, &load), 0);
+	b.sealed = 0;
+	KUNIT_EXPECT_EQ(test, lsmem_load_place(store, &b), 0);
+	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &b, lsmem_handle_make(5, 5), 7, LSMEM_BLOCK), -EINVAL);
+	b.sealed = LSMEM_BLOCK;
+	b.nr = 0;
+	KUNIT_EXPECT_EQ(test, lsmem_load_place(store, &b), 0);
+	b.sealed = 0;
+	KUNIT_EXPECT_EQ(test, lsmem_load_place(store, &b), -EINVAL);
+	b.sealed = LSMEM_BLOCK;
+	b.flags = LSMEM_PLACEMENT_BACK;
+	KUNIT_EXPECT_EQ(test, lsmem_load_place(store, &b), -EINVAL);
+	b.flags = 0;
 	KUNIT_EXPECT_EQ(test, fetch_place_one(test, &b, lsmem_handle_make(5, 5), 7, 0), 0);
+	/* A load goes on with it once. */
+	load.segment = 990;
 	KUNIT_EXPECT_TRUE(test, store->segments.unordered);
 	KUNIT_EXPECT_EQ(test, store->segments.next_id, 1001);
 	KUNIT_EXPECT_EQ(test, store->segments.barrier, 1001);
