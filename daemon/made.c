@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A move's store in the kernel: see made.h. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -204,6 +205,7 @@ const struct recover_told *made_told(struct made *m, const struct recover_told *
 		failed(m, err);
 		return told;
 	}
+	log_info("%s: the words of %" PRIu64 " objects are placed", m->d->kernel.name, told->objects);
 	m->told = *told;
 	placing_told(m->placing, &m->told);
 	return &m->told;

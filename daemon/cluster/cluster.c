@@ -188,9 +188,10 @@ static int look(struct cluster *c, struct seen *seen)
 
 /* ---- Taking a store ---------------------------------------------------- */
 
-static int take_lease(struct cluster *c, int64_t *lease)
+/* @asked_ns: out: when it was asked for. */
+static int take_lease(struct cluster *c, int64_t *lease, uint64_t *asked_ns)
 {
-	uint64_t asked_ns = now_ns();
+	uint64_t now = now_ns();
 	unsigned int granted;
 	int64_t id;
 	int err = etcd_grant(&c->etcd, c->options->etcd.lease, &id, &granted);
@@ -198,7 +199,7 @@ static int take_lease(struct cluster *c, int64_t *lease)
 	if (err)
 		return err;
 	*lease = id;
-	c->asked_ns = asked_ns;
+	*asked_ns = now;
 	c->seconds = granted < c->options->etcd.lease ? granted : c->options->etcd.lease;
 	return 0;
 }
@@ -206,7 +207,7 @@ static int take_lease(struct cluster *c, int64_t *lease)
 /* Is the lease that cluster_prepare() has taken for this claim, and nearly as long as a new one? */
 static bool is_ahead(const struct cluster *c)
 {
-	return c->ahead && now_ns() - c->asked_ns < c->seconds * NS_PER_S / 5;
+	return c->prepared.lease && now_ns() - c->prepared.asked_ns < c->seconds * NS_PER_S / 5;
 }
 
 static void set_owned(struct cluster *c, uint64_t term, int64_t revision)
@@ -230,14 +231,16 @@ static int take(struct cluster *c, const struct cluster_claim *claim, const stru
 	int err = claim->found ? claim->found(&seen->taken) : 0;
 
 	if (!err && !(claim->consent && c->lease)) {
-		if (is_ahead(c))
-			c->lease = c->ahead;
-		else
-			err = take_lease(c, &c->lease);
+		if (is_ahead(c)) {
+			c->lease = c->prepared.lease;
+			c->asked_ns = c->prepared.asked_ns;
+		} else {
+			err = take_lease(c, &c->lease, &c->asked_ns);
+		}
 	}
 	if (err)
 		return err;
-	c->ahead = 0;
+	c->prepared.lease = 0;
 	c->known = seen->term.revision;
 	strcpy(we.host, c->host);
 	strcpy(we.boot, c->boot);
@@ -861,16 +864,18 @@ static void name_keys(struct cluster *c, const char *uuid)
  */
 void cluster_prepare(struct cluster *cluster, const char *uuid)
 {
+	struct cluster_prepared *prepared = &cluster->prepared;
 	struct seen seen;
 
 	if (!cluster->options || cluster->term)
 		return;
 	name_keys(cluster, uuid);
-	if (take_lease(cluster, &cluster->ahead) || look(cluster, &seen))
+	prepared->owner = 0;
+	if (take_lease(cluster, &prepared->lease, &prepared->asked_ns) || look(cluster, &seen))
 		return;
-	cluster->prepared = (struct cluster_prepared){
-		.owner = seen.owner.revision, .term = seen.term.revision, .taken = seen.taken,
-	};
+	prepared->owner = seen.owner.revision;
+	prepared->term = seen.term.revision;
+	prepared->taken = seen.taken;
 }
 
 /**

@@ -111,12 +111,16 @@ struct cluster_figures {
 };
 
 /**
- * struct cluster_prepared - what etcd had when cluster_prepare() looked
+ * struct cluster_prepared - what cluster_prepare() has for the next claim
+ * @lease: id of a lease; 0: none
+ * @asked_ns: when it was asked for, by CLOCK_BOOTTIME
  * @owner: revision of the owner's key; 0: nothing is known
  * @term: revision of the term's key
  * @taken: which host took the term
  */
 struct cluster_prepared {
+	int64_t lease;
+	uint64_t asked_ns;
 	int64_t owner, term;
 	struct cluster_taken taken;
 };
@@ -137,8 +141,7 @@ struct cluster_prepared {
  * @known: etcd knew the store before, so former owners may be fenced. Otherwise the holder of its
  *	backups may be a daemon without a cluster
  * @lease: id of this daemon's lease; 0: none
- * @ahead: id of the lease for the next claim, taken at @asked_ns; 0: none
- * @prepared: what cluster_prepare() has read
+ * @prepared: for the next claim
  * @tried: consent of the last claim; @term is 0: it had none
  * @revision: of the owner's key, when it was last seen to be ours; 0: not known
  * @void_wanted: the thread is to write the owner's key again, so that its revision changes
@@ -171,7 +174,7 @@ struct cluster {
 	bool watching;
 	struct cluster_taken taken;
 	bool known;
-	int64_t lease, ahead;
+	int64_t lease;
 	struct cluster_prepared prepared;
 	struct cluster_consent tried;
 	atomic_int_least64_t revision;

@@ -66,19 +66,13 @@ static bool make_slots(struct peer *peer, uint32_t slot_bytes)
 	return peer->mr;
 }
 
-static void log_grant(const struct peer *peer)
-{
-	log_notice("%s: %s by %s at %s, term %" PRIu64 ", version %u of the protocol",
-		   peer->export->options->name, session_read_only(&peer->session) ? "read" : "held",
-		   peer->session.hello.who, peer->address, peer->export->hold.term, peer->session.version);
-}
-
 /* Accept the client: it has the hold, or only reads. */
 static void grant(struct peer *peer)
 {
 	struct export *export = peer->export;
 	const struct backup_limits *limits = &export->backup.limits;
 	bool reader = session_read_only(&peer->session);
+	bool later = peer->memory;	/* it was a reader until now */
 	struct session_export offer = {
 		.bytes = limits->bytes,
 		.term = export->hold.term,
@@ -91,24 +85,23 @@ static void grant(struct peer *peer)
 			 (reader && export->hold.holder ? WIRE_HELD : 0),
 	};
 
-	if (!reader)
-		memcpy(export->who, peer->session.hello.who, sizeof(export->who));
-	if (peer->memory) {	/* a reader, until now */
-		session_grant(&peer->session, export->hold.term);
-		send_out(peer);
-		log_grant(peer);
-		return;
-	}
-	if (!make_slots(peer, offer.slot_bytes)) {
+	if (!later && !make_slots(peer, offer.slot_bytes)) {
 		log_err("%s: no memory for %s", export->options->name, peer->address);
 		refuse(peer, WIRE_REASON_BUSY, NULL);
 		return;
 	}
 	offer.address = (uintptr_t)peer->memory;
 	offer.key = peer->mr->rkey;
-	session_accept(&peer->session, &offer);
+	if (!reader)
+		memcpy(export->who, peer->session.hello.who, sizeof(export->who));
+	if (later)
+		session_grant(&peer->session, export->hold.term);
+	else
+		session_accept(&peer->session, &offer);
 	send_out(peer);
-	log_grant(peer);
+	log_notice("%s: %s by %s at %s, term %" PRIu64 ", version %u of the protocol",
+		   export->options->name, reader ? "read" : "held", peer->session.hello.who,
+		   peer->address, export->hold.term, peer->session.version);
 }
 
 /*
