@@ -55,7 +55,7 @@ static int next_block(struct move_peer *peer, struct ahead_head *block)
 
 	if (!s->reader) {
 		s->reader = peer;
-		tell_begin(&s->tell, &tell_user, SOURCE_REST, peer->stream.cached);
+		tell_begin(&s->tell, &tell_user, SOURCE_REST, peer->session.version);
 	}
 	if (s->reader != peer)
 		return -EBUSY;
@@ -160,6 +160,28 @@ void source_directory(struct source *source, const struct lsmem_listing *listing
 	source->stale = false;
 	source->more = true;
 	read_directory(source);
+}
+
+/**
+ * source_ask - an operator wants the target that stands by to move the store now
+ * @source: in any state
+ *
+ * Then source_run().
+ *
+ * Return: NULL: it will be told; or why not.
+ */
+const char *source_ask(struct source *source)
+{
+	if (source->moves.phase == MOVE_MOVED || source->moves.phase == MOVE_CLOSED)
+		return "another host has the store";
+	if (source->state != SOURCE_SERVES)
+		return "a host moves the store already";
+	if (!source->reader)
+		return "no host stands by to take the store: see \"standby\" in lsmemd.conf(5)";
+	if (!tell_come(&source->tell))
+		return "the lsmemd of the host that moves the store is older, and does not stand by";
+	source->more = true;
+	return NULL;
 }
 
 /* ---- The order ---------------------------------------------------------------- */

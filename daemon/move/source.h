@@ -9,6 +9,7 @@
  *	source_retired(), source_directory()	what the stream tells, and what @directory has read
  *	source_owner()				what @look has read
  *	source_tick()				once a second
+ *	source_ask()				an operator wants the target that stands by
  *	source_stop(), source_is_over()		the daemon is to end
  *	source_run()				after all these, and after each round of the daemon's loop
  *
@@ -148,6 +149,7 @@ void source_retired(struct source *source, uint64_t segment);
 void source_directory(struct source *source, const struct lsmem_listing *listings, uint32_t nr, int error);
 void source_owner(struct source *source, const char *host, uint64_t term);
 void source_tick(struct source *source, uint64_t now_ns);
+const char *source_ask(struct source *source);
 void source_stop(struct source *source);
 void source_run(struct source *source);
 bool source_ticks(const struct source *source);

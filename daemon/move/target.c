@@ -182,15 +182,29 @@ static bool call_source(struct target *t)
 	return false;
 }
 
-/* Clients of the source are stopped only for what can be taken. */
+/* An operator wants the move: it may have stood by for long. */
+static void want(struct target *t)
+{
+	if (!t->asked)
+		t->since_ns = t->now_ns;
+	t->asked = true;
+}
+
+/* Clients of the source are stopped only for what can be taken, and when that is wanted. */
 static bool read_words(struct target *t)
 {
+	bool waits;
 	int ret, made;
 
 	if (t->due && !t->connecting && !t->linked)
 		return call_source(t);
 	if (!t->store.term || t->connection.step != MOVE_READS)
 		return false;
+	if (t->call.stands_by && t->connection.session.version < WIRE_VERSION_STANDBY)
+		return give_up(t, -EPROTONOSUPPORT, "the lsmemd of the source is older, and no host can stand by for it");
+	if (t->connection.wanted)
+		want(t);
+	waits = t->call.stands_by && !t->asked;
 	ret = t->user->reached(t);
 	if (ret < 0)
 		return give_up(t, ret, "the backups cannot be reached");
@@ -198,12 +212,13 @@ static bool read_words(struct target *t)
 		t->marked = true;
 		t->since_ns = t->now_ns;
 	}
-	if (t->marked && !ret && is_late(t, TARGET_REACH_S))
+	if (t->marked && !ret && !waits && is_late(t, TARGET_REACH_S))
 		return give_up(t, -ETIMEDOUT, "the backups are not reached in time");
 	made = t->user->made(t);
 	if (made < 0)
 		return give_up(t, made, "the store cannot be made here");
-	return ret && made && move_target_move(&t->connection) && enter(t, TARGET_MOVES);
+	t->ready_by = t->marked && ret && made;
+	return t->ready_by && !waits && move_target_move(&t->connection) && enter(t, TARGET_MOVES);
 }
 
 /* What is known to be wrong ends the move here: a recovery from the backups would take longer than the way back. */
@@ -403,6 +418,33 @@ void target_tick(struct target *target, uint64_t now_ns)
 	else if (target->state == TARGET_SERVES)
 		target->due |= now_ns - target->gone_ns >=
 			       (target_is_slow(target) ? TARGET_SLOW_S : TARGET_ASK_S) * SECOND_NS;
+}
+
+/**
+ * target_ask - an operator wants the move now
+ * @target: in any state
+ *
+ * It begins when all is there for it. Then target_run().
+ *
+ * Return: NULL; or why not.
+ */
+const char *target_ask(struct target *target)
+{
+	if (target->state > TARGET_READS && target->state <= TARGET_TAKES)
+		return "the store is being moved already";
+	if (target->state > TARGET_READS)
+		return target->state < TARGET_DROPS ? "this host has the store" : "the move has ended already";
+	want(target);
+	return NULL;
+}
+
+/**
+ * target_stands_by - would the move begin if an operator wanted it?
+ * @target: in any state
+ */
+bool target_stands_by(const struct target *target)
+{
+	return target->state == TARGET_READS && target->call.stands_by && target->ready_by && !target->asked;
 }
 
 /**

@@ -11,6 +11,7 @@
  *	target_answer()				what etcd has said to @take
  *	target_recovered()			the recovery that @recover began is over
  *	target_tick()				once a second
+ *	target_ask(), target_stands_by()	an operator wants the move now
  *	target_stop(), target_is_over()		cancelled, or the daemon is to end
  *	target_run()				after all these, and after each round of the daemon's loop
  *
@@ -21,6 +22,7 @@
  *    is asked for again, until there is one, or the caller gives its lease back;
  *  - what the kernel has of the store from before goes before words come, and what was given up goes before
  *    TARGET_GIVEN_UP (DROP_FIRST). A frozen store that is kept for another host does not, and ends the move (CLOSED_FIRST);
+ *  - a target that stands by says MOVE only when an operator wants that, of this host or of the source;
  *  - MOVE is said only when the kernel has made the store: what cannot be made here is refused while the source serves;
  *  - CLOSE is said only when the store is served, and needs nothing from the source (CLOSE_COMPLETE); it is said again until
  *    the source knows (ASK);
@@ -47,7 +49,7 @@
 #define TARGET_SLOW_S	60u	/* .. and then */
 
 enum target_state {
-	TARGET_READS,		/* connects; segments and words come, until little is left and the backups are reached */
+	TARGET_READS,		/* connects; segments and words come, until little is left and the backups are reached, and it is wanted */
 	TARGET_MOVES,		/* MOVE is said; until READY */
 	TARGET_CHECKS,		/* all was told; the newest digest is being read */
 	TARGET_TAKES,		/* the transaction; until etcd has said which host has the store */
@@ -74,7 +76,8 @@ struct target;
  * @drop: drop what the kernel has of the store. Return: 0, also if it has nothing; -EBUSY: the store is in use; -EAGAIN: it is
  *	being made; or another
  *	negative errno, also if it is frozen, for its owner may read it
- * @reached: are the backups there that a recovery needs? Return: 1; 0: not yet; or a negative errno: they will not be
+ * @reached: are the backups there that a recovery needs? It is asked again when an operator wants the move. Return: 1; 0: not
+ *	yet; or a negative errno: they will not be
  * @made: is the store in this kernel, with all its memory, and not served? Begins to make it when it is called first. Return: 1;
  *	0: not yet; or a negative errno: it cannot be made
  * @digest: read the newest digest on the backups, then call target_digest()
@@ -107,11 +110,13 @@ struct target_user {
  * @name: of the store; must stay
  * @who: name of this host, as in etcd; must stay
  * @term: with which this host has the store already, and serves it: it only says CLOSE, if it needs nothing. 0: it wants it
+ * @stands_by: it knows all that the source has, and says MOVE when an operator wants it
  */
 struct target_call {
 	const struct secret *key;
 	const char *name, *who;
 	uint64_t term;
+	bool stands_by;
 };
 
 /**
@@ -136,6 +141,8 @@ struct target_call {
  * @ending: .. and @end was called
  * @marked: little is left; since @since_ns
  * @complete: READY has come, and all blocks
+ * @ready_by: all is there for MOVE, which @call's @stands_by holds back
+ * @asked: an operator wants the move now
  * @clear: the kernel has nothing of the store that is not of this move
  * @reading: the newest digest is being read
  * @asking: @take was called; etcd has not answered
@@ -164,7 +171,7 @@ struct target {
 	int error;
 	const char *why, *cut;
 	bool connecting, linked, ending;
-	bool marked, complete, clear;
+	bool marked, complete, clear, ready_by, asked;
 	bool reading, asking, recovering, stale, closed;
 	bool due, stopping;
 	uint64_t now_ns, since_ns, gone_ns, answered_ns;
@@ -186,6 +193,8 @@ void target_digest(struct target *target, int error, uint64_t term, uint64_t seq
 void target_answer(struct target *target, int error, uint64_t term);
 void target_recovered(struct target *target, int error);
 void target_tick(struct target *target, uint64_t now_ns);
+const char *target_ask(struct target *target);
+bool target_stands_by(const struct target *target);
 void target_stop(struct target *target);
 const char *target_cancel(struct target *target);
 void target_run(struct target *target);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "remote/wire.h"
 #include "tell.h"
 
 /* The kernel writes listings where they are told. */
@@ -15,11 +16,13 @@ _Static_assert(LSMEM_PLACE_COLD == AHEAD_COLD, "cold");
  * @tell: out
  * @user: callbacks; must stay
  * @rest: segments that may be left to tell at the MARK
- * @cached: the target takes places in cache segments
+ * @version: of the protocol: what the target takes
  */
-void tell_begin(struct tell *tell, const struct tell_user *user, uint32_t rest, bool cached)
+void tell_begin(struct tell *tell, const struct tell_user *user, uint32_t rest, unsigned int version)
 {
-	*tell = (struct tell){ .user = user, .rest = rest, .cached = cached };
+	*tell = (struct tell){
+		.user = user, .rest = rest, .cached = version >= WIRE_VERSION_CACHED, .again = version >= WIRE_VERSION_STANDBY,
+	};
 }
 
 static int by_id(const void *a, const void *b)
@@ -166,10 +169,16 @@ static int tell_next(struct tell *tell, struct ahead_head *block)
 		if (ret)
 			return ret;
 	}
-	if (!tell->marks || tell->marked)
+	if (!tell->marks || (tell->marked && !tell->comes && tell->ticks < TELL_AGAIN))
 		return 0;
+	if (tell->marked && tell->comes) {
+		ahead_begin(block, AHEAD_COME);
+		tell->comes = false;
+		return 1;
+	}
 	ahead_begin(block, AHEAD_MARK);
 	tell->marked = true;
+	tell->ticks = 0;
 	return 1;
 }
 
@@ -231,12 +240,27 @@ void tell_directory(struct tell *tell, const struct lsmem_listing *listings, uin
 }
 
 /**
- * tell_tick - some time has passed: open segments are told again
+ * tell_tick - some time has passed: open segments are told again, and that the source is there
  * @tell: begun
  */
 void tell_tick(struct tell *tell)
 {
 	tell->calls = TELL_CALLS;
+	tell->ticks += tell->again && tell->marked && !tell->last;
+}
+
+/**
+ * tell_come - the target is wanted: it stands by
+ * @tell: begun, not tell_last()
+ *
+ * Then ask for a block again.
+ *
+ * Return: true: it will be told; false: it does not know COME.
+ */
+bool tell_come(struct tell *tell)
+{
+	tell->comes |= tell->again && !tell->last;
+	return tell->comes;
 }
 
 /**
@@ -246,7 +270,8 @@ void tell_tick(struct tell *tell)
 void tell_last(struct tell *tell)
 {
 	tell->last = true;
-	tell->all = false;
+	tell->all = tell->comes = false;
+	tell->ticks = 0;
 }
 
 /**

@@ -11,6 +11,7 @@
  *	tell_gone()				the stream tells RETIRE
  *	tell_directory()			what @directory has read
  *	tell_tick()				once a second, then ask for a block again
+ *	tell_come()				the target, which stands by, is wanted
  *	tell_last(), tell_is_all()		the store is frozen: the rest
  */
 #ifndef LSMEMD_TELL_H
@@ -23,6 +24,7 @@
 #include "remote/ahead.h"
 
 #define TELL_GONE	((AHEAD_BYTES - sizeof(struct ahead_head)) / sizeof(__le64))	/* ids of a block */
+#define TELL_AGAIN	10u	/* ticks from a MARK to the next one */
 #define TELL_CALLS	256u	/* after the MARK: calls for words between two ticks, at most */
 
 struct tell;
@@ -49,6 +51,9 @@ struct tell_user {
  * @marks: the MARK is due
  * @marked: .. and was told
  * @cached: places in cache segments are told
+ * @again: the MARK is told again, and COME at all
+ * @ticks: since the last MARK; at TELL_AGAIN the next one is due
+ * @comes: COME is due
  * @last: the store is frozen, and its stream has told everything
  * @all: .. and no segment is left
  * @segment: whose listings are read from a backup, or told; 0: none
@@ -62,7 +67,8 @@ struct tell {
 	const struct tell_user *user;
 	uint32_t rest, left, calls;
 	int error;
-	bool begun, behind, marks, marked, cached, last, all;
+	bool begun, behind, marks, marked, cached, again, comes, last, all;
+	uint32_t ticks;
 	uint64_t segment;
 	const struct lsmem_listing *listings;
 	uint32_t nr_listings, listing;
@@ -70,11 +76,12 @@ struct tell {
 	uint32_t nr_gone;
 };
 
-void tell_begin(struct tell *tell, const struct tell_user *user, uint32_t rest, bool cached);
+void tell_begin(struct tell *tell, const struct tell_user *user, uint32_t rest, unsigned int version);
 int tell_block(struct tell *tell, struct ahead_head *block);
 void tell_gone(struct tell *tell, uint64_t segment);
 void tell_directory(struct tell *tell, const struct lsmem_listing *listings, uint32_t nr, int error);
 void tell_tick(struct tell *tell);
+bool tell_come(struct tell *tell);
 void tell_last(struct tell *tell);
 bool tell_is_all(const struct tell *tell);
 

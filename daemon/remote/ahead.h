@@ -11,7 +11,9 @@
  *			offsets. Without records: the segment exists
  *	AHEAD_GONE	segments that are retired: what is live is told in other segments. No listing of them
  *			follows
- *	AHEAD_MARK	little is left to tell
+ *	AHEAD_MARK	little is left to tell; again and again until the target moves the store, so that it knows that
+ *			the source is there
+ *	AHEAD_COME	an operator of the source wants the target to move the store now. From WIRE_VERSION_STANDBY on
  *
  * Of two listings of an index the one with the higher generation counts, then the one with the higher
  * version, then the later one: a cleaner moves an entry, and compaction its place in memory.
@@ -38,6 +40,7 @@ enum ahead_kind {
 	AHEAD_LISTINGS	= 1,
 	AHEAD_GONE	= 2,
 	AHEAD_MARK	= 3,
+	AHEAD_COME	= 4,
 	AHEAD_KINDS
 };
 

@@ -44,7 +44,7 @@
 /* Seconds, at most. The caller ticks once a second: a wait may take one more. */
 #define MOVE_PROOF_S	5u	/* from a connection to its proof */
 #define MOVE_ASK_S	10u	/* until etcd has said whether a target has the store */
-#define MOVE_IDLE_S	30u	/* a target says nothing, and no READ waits; a source tells no block before the MARK */
+#define MOVE_IDLE_S	30u	/* a target says nothing, and no READ waits; a source tells no block, not even the MARK again */
 #define MOVE_READY_S	60u	/* from MOVE to READY: no client is served */
 #define MOVE_TAKEN_S	10u	/* from READY until etcd has said that the target has the store: likewise */
 #define MOVE_ANSWER_S	25u	/* the target: until STORE, until keys come again, until CLOSE is answered */
@@ -290,6 +290,7 @@ struct move_call {
  * @nr_reading: number of @reading
  * @announced: number of the newest block that the source has told
  * @marked: AHEAD_MARK has come
+ * @wanted: AHEAD_COME has come
  * @told: READY has come
  * @taken: TAKEN was said
  * @ready: what it said
@@ -309,7 +310,7 @@ struct move_target {
 	uint32_t lengths[MOVE_SLOTS];
 	uint32_t nr_reading;
 	uint64_t announced, bytes;
-	bool marked, told, taken;
+	bool marked, wanted, told, taken;
 	struct move_ready ready;
 	uint64_t close_term;
 	uint64_t now_ns, since_ns;

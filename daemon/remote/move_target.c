@@ -196,6 +196,7 @@ void move_target_read(struct move_target *target, uint32_t slot)
 	}
 	target->bytes += length;
 	target->marked |= block->kind == htole32(AHEAD_MARK);
+	target->wanted |= block->kind == htole32(AHEAD_COME);
 	if (target->step == MOVE_READS)
 		target->since_ns = target->now_ns;
 	session_release(&target->session, slot);
@@ -375,7 +376,7 @@ static unsigned int patience(const struct move_target *target)
 	case MOVE_READS:
 		if (session_term(&target->session))
 			return MOVE_ANSWER_S;
-		return target->marked ? 0 : MOVE_IDLE_S;
+		return target->marked && target->session.version < WIRE_VERSION_STANDBY ? 0 : MOVE_IDLE_S;
 	case MOVE_WAITS:	/* the source gives up first */
 		return MOVE_READY_S + MOVE_TAKEN_S;
 	default:

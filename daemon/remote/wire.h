@@ -64,12 +64,13 @@
 
 #define WIRE_MAGIC	0x574d534cu	/* "LSMW" */
 #define WIRE_VERSION_MIN	3u	/* lowest and highest version of this build */
-#define WIRE_VERSION_MAX	8u
+#define WIRE_VERSION_MAX	9u
 #define WIRE_VERSION_TAGS	4u	/* messages after ACCEPT end with a tag */
 #define WIRE_VERSION_MOVE	5u	/* stores can move */
 #define WIRE_VERSION_GIVE_UP	6u	/* the target of a move tells why it gives up */
 #define WIRE_VERSION_CACHED	7u	/* the source of a move tells where what it has fetched is in its memory */
 #define WIRE_VERSION_HOLD	8u	/* a reader of a backup can get the hold without another connection */
+#define WIRE_VERSION_STANDBY	9u	/* the target of a move can stand by until it is wanted */
 #define WIRE_PORT	"7471"		/* if the address names none */
 #define WIRE_NONCE	32u
 #define WIRE_MAC	32u		/* HMAC-SHA256 */

@@ -124,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.uuid = "fuzz", .term = 1, .sequence = 1, .indices = INDICES, .seglets = SEGLETS,
 		.cached = true,
 	};
-	static const uint32_t records[AHEAD_KINDS] = { 1, sizeof(struct ahead_listing), sizeof(__le64), 1 };
+	static const uint32_t records[AHEAD_KINDS] = { 1, sizeof(struct ahead_listing), sizeof(__le64), 1, 1 };
 	struct known *known = known_new(INDICES, MOST);
 	struct placing *placing = placing_new(known, &user, NULL);
 	bool whole = true;

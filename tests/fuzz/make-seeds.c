@@ -244,7 +244,7 @@ static void ahead_seeds(void)
 	uint32_t i, home;
 	size_t length;
 
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 4; i++) {
 		if (!i) {
 			ahead_begin_segment(&block.head, 7, 1, LSMEM_BLOCK);
 			for (home = 0; home < 256; home += 128) {
@@ -257,7 +257,7 @@ static void ahead_seeds(void)
 				ahead_add_listing(&block.head, &entry, home ? 3 : 1);
 			}
 		} else {
-			ahead_begin(&block.head, i == 1 ? AHEAD_GONE : AHEAD_MARK);
+			ahead_begin(&block.head, i == 1 ? AHEAD_GONE : i == 2 ? AHEAD_MARK : AHEAD_COME);
 			if (i == 1)
 				ahead_add_gone(&block.head, 3);
 		}

@@ -149,6 +149,10 @@ static bool records_are_told(void)
 	length = ahead_seal(&from, &block.head);
 	CHECK(!ahead_check(&to, &block.head, length) && to.sequence == 4);
 
+	ahead_begin(&block.head, AHEAD_COME);
+	length = ahead_seal(&from, &block.head);
+	CHECK(!ahead_check(&to, &block.head, length) && to.sequence == 5);
+
 	ahead_begin_segment(&block.head, SEGMENT, GENERATION, 0);	/* a segment without entries */
 	length = ahead_seal(&from, &block.head);
 	CHECK(!ahead_check(&to, &block.head, length));

@@ -396,8 +396,8 @@ static bool test_waits(void)
 	moves_start(NULL);
 	link = moves_call(0, "B", 0);
 	moves_settle();
-	moves_pass(10 * MOVE_IDLE_S);
-	CHECK(link->connected);
+	move_source_tick(&world.source, 10 * MOVE_IDLE_S * SECOND);
+	CHECK(!link->peer_ended);
 	moves_start(NULL);
 	link = moves_call(0, "B", 0);
 	while (!link->stored)
@@ -463,8 +463,10 @@ static bool test_target_waits(void)
 	CHECK(!link->target_ended && link->came == SEGMENTS);
 	moves_change(1);
 	moves_settle();
-	pass_target(link, 100 * MOVE_IDLE_S);
-	CHECK(!link->target_ended);
+	pass_target(link, MOVE_IDLE_S);		/* the MARK comes again before that */
+	CHECK(!link->target_ended && link->target.marked);
+	pass_target(link, 1);
+	CHECK(link->target_ended);
 	moves_start(NULL);
 	world.blocks = SEGMENTS;
 	link = moves_call(0, "B", 0);

@@ -116,11 +116,12 @@ struct host_a {
  * @connects: @connect was called; likewise @reads and @recovers, by 2 if from the backups
  * @needs: from the source; @busy: the kernel drops nothing; @far: no backup is reached
  * @full: the kernel has no memory for the store; @slow: .. and is making it; @made: it has made it
+ * @wanted: an operator has wanted the move
  * @closes: CLOSEs that it has said; @taken: transactions that it has asked for
  */
 struct host_b {
 	struct target target;
-	bool alive, serves, old, frozen, words, connects, reads, needs, busy, far, full, slow, made;
+	bool alive, serves, old, frozen, words, connects, reads, needs, busy, far, full, slow, made, wanted;
 	int recovers;
 	uint64_t lease, renewed_ns, versions[THINGS];
 	uint32_t closes, taken, drops;
@@ -138,9 +139,12 @@ static struct life {
 	const char *wrong;
 } life;
 
+/* B's daemon stands by until an operator wants it. */
+static bool standing;
+
 /* Over all lives: that they have what they are for. */
 static struct count {
-	uint64_t moved, given_up, ended, closed, third, asked_again, lost, late, from_backups, back, killed, again, refused;
+	uint64_t moved, given_up, ended, closed, third, asked_again, lost, late, from_backups, back, killed, again, refused, stood, stood_moved;
 } count;
 
 static bool chance(uint32_t percent)
@@ -290,6 +294,8 @@ static int a_freeze(struct source *source, uint64_t *objects)
 
 	(void)source;
 	*objects = THINGS;
+	if (life.b.alive && life.b.target.call.stands_by && !life.b.wanted)
+		wrong("clients are stopped, and no operator has wanted that");
 	if (!a->asked)
 		a->left = random_below(&life.random, 3);
 	a->asked = true;
@@ -471,6 +477,7 @@ static int etcd_take(const struct request *request)
 		wrong("a store is taken that is not frozen");
 	etcd_set('B', e->term + 1, request->lease);
 	count.moved++;
+	count.stood_moved += life.b.target.call.stands_by;
 	count.late += !request->wanted;
 	return 0;
 }
@@ -728,7 +735,7 @@ static const struct target_user b_user = {
 
 static void b_begins(uint64_t term)
 {
-	struct target_call call = { .key = &key, .name = "data", .who = "B", .term = term };
+	struct target_call call = { .key = &key, .name = "data", .who = "B", .term = term, .stands_by = !term && standing };
 
 	life.b.alive = true;
 	target_begin(&life.b.target, &b_user, &call, life.now_ns);
@@ -886,6 +893,9 @@ static void look_at(void)
 		wrong("memory is freed, and its owner does not serve yet");
 	if (!b->alive)
 		return;
+	count.stood += target_stands_by(t);
+	if (target_stands_by(t) && b->taken)
+		wrong("it stands by, and has asked for the store");
 	if (b->serves && state < TARGET_RECOVERS)
 		wrong("it serves before it has the store");
 	if (state == TARGET_SERVES && !b->serves)
@@ -985,6 +995,19 @@ static void settle(void)
 	}
 }
 
+/* An operator of either host wants the move. Return: why not, or NULL. */
+static const char *is_asked(bool at_source)
+{
+	const char *refused = "its daemon does not run";
+
+	if (at_source && life.a.offers)
+		refused = source_ask(&life.a.source);
+	else if (!at_source && life.b.alive)
+		refused = target_ask(&life.b.target);
+	life.b.wanted |= !refused;
+	return refused;
+}
+
 static void step(void)
 {
 	uint32_t what = random_below(&life.random, 1000);
@@ -1048,6 +1071,8 @@ static void step(void)
 	} else if (what < 902) {
 		if (fault(20) && !life.a.image)
 			c_claims();
+	} else if (what < 906) {
+		is_asked(chance(50));
 	} else if (what < 960) {
 		second();
 	}
@@ -1107,6 +1132,7 @@ static bool rest(void)
 		second();
 		connects(false);
 		settle();
+		(void)is_asked(i % 2);
 		reads_digest(0);
 		etcd_answers();
 		etcd_answers();
@@ -1132,7 +1158,9 @@ static bool test_life(uint64_t seed)
 	static const uint32_t faults[] = { 0, 10, 30, 100 };
 	uint32_t steps;
 
+	standing = seed & 1;
 	begin(seed);
+	standing = false;
 	life.faults = faults[random_below(&life.random, 4)];
 	steps = 200 + random_below(&life.random, 5000);
 	while (steps-- && !life.wrong) {
@@ -1162,6 +1190,8 @@ static bool lives(uint64_t first, uint64_t nr)
 		 (unsigned long long)count.lost, (unsigned long long)count.asked_again,
 		 (unsigned long long)count.refused, (unsigned long long)count.from_backups,
 		 (unsigned long long)count.killed, (unsigned long long)count.back, (unsigned long long)count.again);
+	tap_note("%llu of %llu that have stood by", (unsigned long long)count.stood_moved, (unsigned long long)count.moved);
+	CHECK(count.stood && count.stood_moved && count.stood_moved < count.moved);
 	CHECK(count.moved && count.late && count.given_up && count.closed && count.lost && count.asked_again &&
 	      count.refused && count.from_backups && count.killed && count.back && count.again);
 	return true;
@@ -1419,6 +1449,73 @@ static bool test_operator(void)
 		CHECK(reach(refused[i].state) && strstr(target_cancel(t), refused[i].why) && is_moved());
 	CHECK(reach(TARGET_MOVES) && !move_source_cancel(&life.a.source.moves));
 	CHECK(is_back(-ENOTCONN) && !life.b.taken && !strcmp(t->why, "an operator has cancelled the move"));
+	return true;
+}
+
+static void begin_standby(void)
+{
+	standing = true;
+	begin(1);
+	standing = false;
+	life.quiet = true;
+	run();
+}
+
+/* The target knows all, and waits. */
+static bool reach_standby(void)
+{
+	begin_standby();
+	connects(false);
+	pass(5);
+	CHECK(target_stands_by(&life.b.target) && a_serves() && !life.a.asked && !life.wrong);
+	return true;
+}
+
+static bool test_standby(void)
+{
+	struct target *t = &life.b.target;
+	uint32_t i;
+
+	CHECK(reach_standby());
+	for (i = 0; i < 1000; i++) {
+		a_writes();
+		pass(1 + i % 40);	/* longer than MOVE_IDLE_S: the MARK comes again */
+	}
+	CHECK(target_stands_by(t) && a_serves() && !life.b.taken);
+	CHECK(!is_asked(false) && !target_stands_by(t) && is_moved());
+	CHECK(!strcmp(is_asked(false), "this host has the store"));
+	CHECK(reach_standby() && !is_asked(true) && is_moved());
+	/* Before it knows all: then it does not stand by. */
+	begin_standby();
+	CHECK(!strncmp(is_asked(true), "no host stands by", 17) && !is_asked(false) && is_moved());
+	CHECK(reach(TARGET_MOVES));
+	settle();
+	CHECK(!strcmp(is_asked(true), "a host moves the store already"));
+	CHECK(!strcmp(is_asked(false), "the store is being moved already"));
+	/* The source's daemon hangs: it tells no MARK. */
+	CHECK(reach_standby());
+	for (i = 0; i <= MOVE_IDLE_S + 1; i++) {
+		life.now_ns += SECOND;
+		target_tick(t, life.now_ns);
+		run();
+	}
+	CHECK(is_back(-ENOTCONN) && !strcmp(t->why, "the source does not answer in time"));
+	/* The backups are looked at again when it is wanted; clients are not stopped for what cannot be recovered. */
+	CHECK(reach_standby());
+	life.b.far = true;
+	pass(2 * TARGET_REACH_S);
+	CHECK(t->state == TARGET_READS && !target_stands_by(t) && !is_asked(false));
+	pass(TARGET_REACH_S);
+	CHECK(t->state == TARGET_READS && !life.a.asked);
+	pass(2);
+	CHECK(is_back(-ETIMEDOUT));
+	/* An older source does not say when it is wanted. */
+	begin_standby();
+	connects(false);
+	for (i = 0; i < 100 && t->connection.step != MOVE_READS; i++)
+		(void)network();
+	t->connection.session.version = WIRE_VERSION_HOLD;
+	CHECK(is_back(-EPROTONOSUPPORT));
 	return true;
 }
 
@@ -1702,6 +1799,7 @@ int main(int argc, char **argv)
 	tap_ok(test_source_dies(), "the source's host dies");
 	tap_ok(test_cancelled(), "it is cancelled, in each state");
 	tap_ok(test_operator(), "an operator cancels: before READY only, at either end");
+	tap_ok(test_standby(), "a host stands by until an operator wants the move, at either end");
 	tap_ok(test_etcd(), "etcd loses answers, refuses, is late");
 	tap_ok(test_ready(), "what READY has named is not so");
 	tap_ok(test_kernel(), "the kernel does not drop what it has");

@@ -28,6 +28,8 @@ static union {
  * @directory: segment whose directory is being read; 0: none
  * @listings: what was read of a segment
  * @blocks: told, by kind
+ * @version: of the protocol
+ * @comes: calls of tell_come() that have said that COME is told
  * @calls: of LSMEM_REPL_WORDS
  * @fails: the next call returns this
  * @more: the last call has not told all of its segment
@@ -41,7 +43,8 @@ static struct both {
 	uint64_t directory;
 	struct lsmem_listing listings[WORDS_ENTRIES];
 	uint32_t blocks[AHEAD_KINDS];
-	uint32_t calls, directories;
+	unsigned int version;
+	uint32_t calls, comes, directories;
 	int fails;
 	bool more, wrong;
 } both;
@@ -75,11 +78,13 @@ static void connects(void)
 	both.from = (struct ahead_stream){
 		.uuid = "a store", .term = 4, .sequence = 1, .indices = WORDS_INDICES, .seglets = WORDS_SEGLETS,
 	};
-	both.from.cached = both.words.random & 1;
+	both.version = both.words.random & 1 ? WIRE_VERSION_CACHED + (both.words.random >> 2 & 2) : WIRE_VERSION_GIVE_UP;
+	both.comes = 0;
+	both.from.cached = both.version >= WIRE_VERSION_CACHED;
 	both.words.caches = both.words.random & 2;
 	both.words.cached = both.from.cached && both.words.caches;
 	both.to = both.from;
-	tell_begin(&both.tell, &user, REST, both.from.cached);
+	tell_begin(&both.tell, &user, REST, both.version);
 }
 
 static void begin(uint64_t seed)
@@ -150,8 +155,20 @@ static bool goes_on(uint32_t steps, uint32_t often)
 			words_ack(&both.words);
 		if (both.directory && random_chance(random, 50))
 			answer();
+		if (random_chance(random, 2))
+			both.comes += tell_come(&both.tell);
 	}
 	return true;
+}
+
+/* COME is told if it is wanted, and the MARK again, to a target that takes them. */
+static bool is_wanted(void)
+{
+	bool again = both.version >= WIRE_VERSION_STANDBY;
+
+	CHECK(both.blocks[AHEAD_MARK] >= 1 && (again || both.blocks[AHEAD_MARK] == 1));
+	CHECK(both.blocks[AHEAD_COME] <= both.comes && (again || !both.comes));
+	return !tell_come(&both.tell);
 }
 
 /* Freeze the store, and tell the rest. */
@@ -174,7 +191,7 @@ static bool ends(void)
 			CHECK(ret || tell_is_all(&both.tell));
 	}
 	CHECK(!reads() && tell_is_all(&both.tell));
-	CHECK(both.blocks[AHEAD_MARK] == 1 && !both.wrong);
+	CHECK(is_wanted() && !both.wrong);
 	return true;
 }
 
@@ -306,7 +323,7 @@ static bool history(uint64_t seed)
 /* Its histories have what they are for. */
 static bool histories(uint64_t first, uint64_t nr)
 {
-	uint64_t gone = 0, places = 0, directories = 0, cached = 0, seed;
+	uint64_t gone = 0, places = 0, directories = 0, cached = 0, again = 0, comes = 0, seed;
 
 	for (seed = first; seed < first + nr; seed++) {
 		if (!history(seed)) {
@@ -317,10 +334,12 @@ static bool histories(uint64_t first, uint64_t nr)
 		places += both.words.places;
 		directories += both.directories;
 		cached += both.words.cached;
+		again += both.blocks[AHEAD_MARK] - 1;
+		comes += both.blocks[AHEAD_COME];
 	}
 	tap_note("%llu blocks of gone segments, %llu directories, %llu places", (unsigned long long)gone,
 		 (unsigned long long)directories, (unsigned long long)places);
-	CHECK(gone > nr && directories > nr && places > 20 * nr && cached > nr / 8 && cached < nr / 2);
+	CHECK(gone > nr && directories > nr && places > 20 * nr && cached > nr / 8 && cached < nr / 2 && again > nr && comes > nr);
 	return true;
 }
 
@@ -397,7 +416,7 @@ static bool over(uint64_t seed)
 	CHECK(move_source_ready(&world.source, REVISION, DIGEST, OBJECTS));
 	moves_settle();
 	CHECK(link->ready.term == TERM && link->ready.digest == DIGEST && link->ready.last == world.blocks);
-	CHECK(!world.broken && !both.wrong && both.blocks[AHEAD_MARK] == 1);
+	CHECK(!world.broken && !both.wrong && is_wanted());
 	return knows_all();
 }
 
@@ -450,6 +469,34 @@ static bool calls_are_bounded(void)
 	CHECK(reads() == 1);
 	/* In the end nothing is held back. */
 	CHECK(ends() && knows_all());
+	return true;
+}
+
+/* A store that stands still: the target hears that the source is there, and when it is wanted. */
+static bool stands_still(void)
+{
+	uint32_t i, n;
+
+	for (i = 6; i < 8; i++) {
+		begin(i);
+		both.version = i + 2;
+		tell_begin(&both.tell, &user, REST, both.version);
+		while (!both.blocks[AHEAD_MARK])
+			CHECK(reads() > 0);
+		both.comes = tell_come(&both.tell);
+		CHECK(both.comes == (i == 7));
+		CHECK(reads() == (i == 7) && !reads() && both.blocks[AHEAD_COME] == (i == 7));
+		for (n = 0; n < 5 * TELL_AGAIN; n++) {
+			tell_tick(&both.tell);
+			CHECK(reads() == (i == 7 && n % TELL_AGAIN == TELL_AGAIN - 1) && !reads());
+		}
+		CHECK(both.blocks[AHEAD_MARK] == (i == 7 ? 6 : 1));
+		both.comes += tell_come(&both.tell);
+		CHECK(ends());		/* what was wanted before the freeze is not told after it */
+		for (n = 0; n < 2 * TELL_AGAIN; n++)
+			tell_tick(&both.tell);
+		CHECK(!reads() && tell_is_all(&both.tell));
+	}
 	return true;
 }
 
@@ -508,6 +555,7 @@ int main(void)
 	tap_ok(histories(1, 400), "what is told of a history is what is live");
 	tap_ok(overs(100), "what is told over a connection, up to READY");
 	tap_ok(calls_are_bounded(), "a store that changes costs a bounded number of calls");
+	tap_ok(stands_still(), "a target that stands by is told that the source is there, and when it is wanted");
 	tap_ok(gone_is_bounded(), "a target that reads nothing costs a bounded number of ids");
 	tap_ok(errors_end_it(), "an error is the end of the connection");
 	known_free(both.known);

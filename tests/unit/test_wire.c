@@ -591,13 +591,13 @@ static bool test_older(void)
 	wire_seal(&message, WIRE_HELLO, 2);
 	session_begin(&server, &server_setup, secret, NULL);
 	CHECK(session_receive(&server, &message, 192) == SESSION_SEND_CLOSE);
-	CHECK(strstr(server.why, "the other side speaks 2 to 2, this one 3 to 8"));
+	CHECK(strstr(server.why, "the other side speaks 2 to 2, this one 3 to 9"));
 	CHECK(le32toh(server.out.refuse.reason) == WIRE_REASON_VERSION);
 	begin(&client, &server, 0);
 	memset(&message, 0xff, sizeof(message));
 	wire_seal(&message, WIRE_REFUSE, 2);
 	CHECK(session_answer(&client, &message, 96) == SESSION_CLOSE);
-	CHECK(strstr(client.why, "the other side speaks 2 to 2, this one 3 to 8"));
+	CHECK(strstr(client.why, "the other side speaks 2 to 2, this one 3 to 9"));
 	CHECK(le32toh(client.refused.reason) == WIRE_REASON_VERSION);
 	return true;
 }
