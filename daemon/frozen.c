@@ -191,6 +191,25 @@ int frozen_drop(const struct lsmemd *d)
 }
 
 /**
+ * frozen_is_kept - is a frozen store in this kernel that a claim has to keep, or to drop?
+ * @d: the daemon; as for frozen_drop()
+ *
+ * Return: true: another host may read it; false: there is none, or no host needs it any more.
+ */
+bool frozen_is_kept(const struct lsmemd *d)
+{
+	struct kernel kernel;
+	bool kept;
+	int ret = attach(d, &kernel);
+
+	if (ret <= 0)
+		return ret;
+	kept = cluster_frozen(&d->cluster.taken, kernel.term) != CLUSTER_PASSED;
+	kernel_detach(&kernel);
+	return kept;
+}
+
+/**
  * frozen_check - may the store that was attached be served?
  * @d: the daemon, its store attached
  *

@@ -4,6 +4,7 @@
  *
  *	main.c		options, preparations, the end
  *	own.c		the ownership of the store in a cluster, and its backups as etcd has them
+ *	standby.c	a start that moves the store from another host, or waits until that is wanted
  *	take.c		moves the store from another host to this one: the target of a migration
  *	open.c		opens the backups and holds them
  *	start.c		finds the store, and recovers, resumes or formats it
@@ -177,6 +178,9 @@ int own_consented(struct lsmemd *d, const uint8_t uuid[LSMEM_UUID_BYTES], const 
 bool owned(struct lsmemd *d, const char *doing);
 
 int take_store(struct lsmemd *d);
+int take_attempt(struct lsmemd *d, bool *again);
+void take_answer(struct lsmemd *d, const char *refused);
+void take_refuse_reload(struct lsmemd *d);
 bool take_has(const struct lsmemd *d);
 const struct recover_told *take_told(const struct lsmemd *d);
 void take_stale(struct lsmemd *d);
@@ -194,6 +198,7 @@ void take_close(struct lsmemd *d);
 int frozen_claim(struct lsmemd *d, const struct cluster_taken *taken);
 void frozen_lost(struct lsmemd *d);
 int frozen_drop(const struct lsmemd *d);
+bool frozen_is_kept(const struct lsmemd *d);
 int frozen_check(const struct lsmemd *d);
 int frozen_thaw(struct lsmemd *d);
 

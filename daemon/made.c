@@ -99,8 +99,10 @@ int made_undo(struct made *m)
 		return 0;
 	store_detach(d);
 	err = kernel_destroy(d->control, d->kernel.name, false);
-	if (!err)
+	if (!err) {
 		d->created = false;
+		d->kernel.name[0] = 0;
+	}
 	return err;
 }
 

@@ -290,18 +290,24 @@ static void let_go(struct lsmemd *d)
  * The only backup was lost with its connection. A daemon that starts while its store is active
  * resumes the store: it writes again all that was not acknowledged, and the backup's server, etcd
  * and the digests check whether it may (invariants 17 and 18). So this daemon executes itself with
- * --again. No state of this process stays, and no request in flight; its process id stays, which a
- * service manager knows. Options for a single start (--format, --take-over ..) are not repeated.
+ * --again. One that has given its store away executes itself to stand by. No state of this process stays, and no request in
+ * flight; its process id stays, which a service manager knows. Options for a single start (--format, --take-over ..) are not
+ * repeated.
  */
-static void become_successor(const struct options *o)
+static void become_successor(const struct options *o, bool again)
 {
 	char drain[16], *argv[16] = {
-		(char *)"lsmemd", (char *)"--again", (char *)"--config", (char *)o->config_path,
-		(char *)"--drain", drain,
+		(char *)"lsmemd", (char *)"--config", (char *)o->config_path, (char *)"--drain", drain,
 	};
-	unsigned int n = 6, i;
+	unsigned int n = 5, i;
 
 	snprintf(drain, sizeof(drain), "%u", o->drain);
+	if (again)
+		argv[n++] = (char *)"--again";
+	if (o->move_from && !again) {
+		argv[n++] = (char *)"--move-from";
+		argv[n++] = (char *)o->move_from;
+	}
 	if (o->status_file) {
 		argv[n++] = (char *)"--status-file";
 		argv[n++] = (char *)o->status_file;
@@ -371,7 +377,7 @@ static int run(struct lsmemd *d)
 	if (d->unconnected && !d->signals.stop) {
 		/* Without the connection no write of this daemon can reach the backup any more. */
 		cluster_close(&d->cluster);
-		become_successor(&d->options);
+		become_successor(&d->options, true);
 	}
 	/*
 	 * Requests in flight read memory that would be freed here, and must not write its later
@@ -397,6 +403,11 @@ static int run(struct lsmemd *d)
 		let_go(d);
 	if (d->control >= 0)
 		close(d->control);
+	if (d->moved && d->config.move.standby && !d->signals.stop) {
+		if (!d->options.status_file)
+			unlink(d->status.path);		/* the next one's has another name */
+		become_successor(&d->options, false);
+	}
 	status_close(&d->status);
 	return status;
 err_loop:

@@ -142,6 +142,8 @@ static const struct setting settings[] = {
 	VALUE("move", "listen", config, move.listen, false),
 	VALUE("move", "from", config, move.from, false),
 	VALUE("move", "secret", config, move.secret, false),
+	VALUE("move", "standby", config, move.standby, true),
+	VALUE("move", "failover", config, move.failover, true),
 	VALUE("move", "bring_rate", config, move.bring_rate, true),
 };
 

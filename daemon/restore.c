@@ -298,7 +298,7 @@ static void restore_progress(void *context, uint64_t done, uint64_t all)
 	said = now;
 	log_notice("%s: %" PRIu64 " of %" PRIu64 " segments, %" PRIu64 " MiB read, %" PRIu64 " s",
 		   d->where, done, all, read_bytes >> 20, (now - start) / 1000000000u);
-	notify_send("STATUS=Recovering: %" PRIu64 " of %" PRIu64 " segments", done, all);
+	notify_send("WATCHDOG=1\nSTATUS=Recovering: %" PRIu64 " of %" PRIu64 " segments", done, all);
 }
 
 /**

@@ -640,6 +640,10 @@ int serve(struct lsmemd *d)
 			serve_move_cancel(s);
 			continue;
 		}
+		if (d->signals.ask) {
+			serve_move_ask(s);
+			continue;
+		}
 		if (d->signals.dump) {
 			d->signals.dump = false;
 			dump(s);

@@ -227,6 +227,7 @@ bool serve_move(struct serve *s);
 void serve_move_tick(struct serve *s, uint64_t now);
 void serve_move_gather(struct serve *s);
 void serve_move_cancel(struct serve *s);
+void serve_move_ask(struct serve *s);
 void serve_move_retired(struct serve *s, uint64_t segment);
 bool serve_move_ticks(const struct serve *s);
 bool serve_move_goes_on(const struct serve *s);

@@ -527,6 +527,25 @@ void serve_move_cancel(struct serve *s)
 			       take_is_open(s->d) ? "this host has the store" : "the store cannot be moved from here");
 }
 
+static void answer_ask(struct lsmemd *d, const char *refused)
+{
+	d->signals.ask = false;
+	status_move_ask(&d->status.move, d->kernel.name, refused);
+}
+
+/**
+ * serve_move_ask - an operator wants the host that stands by to move the store now: answer in the status
+ * @s: the steady state
+ *
+ * Context: then another round is needed.
+ */
+void serve_move_ask(struct serve *s)
+{
+	answer_ask(s->d, s->move ? source_ask(&s->move->source) :
+				   take_is_open(s->d) ? "this host has the store, and all of it has not come yet" :
+							"the store cannot be moved from here: \"listen\" in [move] is not set");
+}
+
 /**
  * serve_move_ticks - may core have its tick, and backups join?
  * @s: the steady state
@@ -737,6 +756,8 @@ static int keep_on(struct serve_move *m)
 		}
 		if (d->signals.cancel)
 			cancel(d, move_source_cancel(&m->source.moves));
+		if (d->signals.ask)
+			answer_ask(d, source_ask(&m->source));
 		if (d->signals.dump) {
 			d->signals.dump = false;
 			gather(m);

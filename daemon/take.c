@@ -3,8 +3,8 @@
  * The target of a migration: move/target.h decides, and this file does what it says, in etcd, on the backups, in the kernel
  * and, by remote/move_caller.h, to the source. Documentation/migration.rst, The target's daemon.
  *
- *	take_store()		at a start, before the backups are held: until this host has the store, or it is as without a
- *				move
+ *	take_attempt()		at a start, before the backups are held: until this host has the store, or it is as without a
+ *				move (standby.c)
  *	take_told()		for the recovery: what the source has told
  *	take_stale()		.. and it does not count
  *	take_served()		the store is served
@@ -35,6 +35,7 @@
 
 #define MS		1000000u
 #define SAY_NS		1000000000ull	/* between messages of progress */
+#define AGAIN_S		5u		/* standby: between two attempts */
 #define READ_MEMORY	((size_t)PULL_MEMORY + BULK_MEMORY)
 
 /**
@@ -63,6 +64,8 @@
  * @moved_ns: when MOVE was said, by clock_now_ns(); 0: it was not
  * @ended_ns: when the store was served, or the move given up, likewise
  * @said: TARGET_ASK_MOST_S is over, and it is in the log
+ * @stood: the host stands by, and it is in the log
+ * @read_again: the backups were read once more, since an operator wants the move
  */
 struct take {
 	struct lsmemd *d;
@@ -87,6 +90,7 @@ struct take {
 	bool here;
 	uint64_t moved_ns, ended_ns;
 	bool said;
+	bool stood, read_again;
 };
 
 static struct take the_take;
@@ -161,6 +165,48 @@ static void gone(struct move_caller *caller, const char *why)
 
 static const struct move_caller_user caller_user = { .connected = connected, .pulled = pulled, .gone = gone };
 
+/* ---- The backups, read beside the source's daemon --------------------------------- */
+
+static void look_report(void *context, enum recover_severity severity, const char *text)
+{
+	(void)severity;
+	log_debug("%s: while its owner may write to it: %s", ((struct lsmemd *)context)->where, text);
+}
+
+/* Nothing relies on what is read here to be durable: the recovery reads it again. */
+static int look_flush(void *context, uint32_t slot)
+{
+	(void)context;
+	(void)slot;
+	return 0;
+}
+
+/* Read the newest digest. Return: a recovery, for recover_free(); NULL: @err says why not. */
+static struct recover *read_digest(struct lsmemd *d, int *err)
+{
+	struct recover_env env;
+	enum recover_state state;
+	struct recover *r;
+
+	restore_env(d, &env);
+	env.report = look_report;
+	env.flush = look_flush;
+	r = recover_new(&env);
+	if (!r) {
+		*err = -ENOMEM;
+		return NULL;
+	}
+	*err = recover_open(r, &state);
+	if (!*err && state != RECOVER_FULL)
+		*err = -ENODATA;
+	if (!*err)
+		*err = recover_map(r, d->options.accept_missing);
+	if (!*err)
+		return r;
+	recover_free(r);
+	return NULL;
+}
+
 /* ---- The store ---------------------------------------------------------------------- */
 
 /* The geometry was compared with the configuration before the source was asked (look()). */
@@ -187,6 +233,7 @@ static int is_store(struct target *target, const struct move_store *store)
 		return -ENOMEM;
 	}
 	made_knows(&t->made, target->known);
+	log_hush(false);	/* of standby.c */
 	log_notice("%s: host %s has store %s, term %" PRIu64 ": reading what it has", where, t->d->config.move.from.host,
 		   target->call.name, store->term);
 	return 0;
@@ -199,7 +246,7 @@ static int is_made(struct target *target)
 	int ret = made_step(&t->made);
 	char uuid[UUID_TEXT_BYTES];
 
-	if (ret > 0 && target->marked && !t->prepared) {
+	if (ret > 0 && target->marked && !t->prepared && (target->asked || !target->call.stands_by)) {
 		t->prepared = true;
 		cluster_prepare(&t->d->cluster, uuid_text(t->super.uuid, uuid));
 	}
@@ -214,11 +261,19 @@ static int do_drop(struct target *target)
 	return err ? err : frozen_drop(t->d);
 }
 
-/* They were read before the source was asked. */
+/* They were read before the source was asked; if that may be long ago, they are again before its clients are stopped. */
 static int is_reached(struct target *target)
 {
-	(void)target;
-	return 1;
+	struct take *t = of_target(target);
+	struct recover *r;
+	int err;
+
+	if (!target->call.stands_by || !target->asked || t->read_again)
+		return 1;
+	r = read_digest(t->d, &err);
+	recover_free(r);
+	t->read_again = r;
+	return r ? 1 : err;
 }
 
 static void do_digest(struct target *target)
@@ -274,46 +329,6 @@ static const struct target_user target_user = {
 
 /* ---- Before the recovery ------------------------------------------------------------- */
 
-static void look_report(void *context, enum recover_severity severity, const char *text)
-{
-	(void)severity;
-	log_debug("%s: while its owner may write to it: %s", ((struct lsmemd *)context)->where, text);
-}
-
-/* Nothing relies on what is read here to be durable: the recovery reads it again. */
-static int look_flush(void *context, uint32_t slot)
-{
-	(void)context;
-	(void)slot;
-	return 0;
-}
-
-/* Read the newest digest. Return: a recovery, for recover_free(); NULL: @err says why not. */
-static struct recover *read_digest(struct lsmemd *d, int *err)
-{
-	struct recover_env env;
-	enum recover_state state;
-	struct recover *r;
-
-	restore_env(d, &env);
-	env.report = look_report;
-	env.flush = look_flush;
-	r = recover_new(&env);
-	if (!r) {
-		*err = -ENOMEM;
-		return NULL;
-	}
-	*err = recover_open(r, &state);
-	if (!*err && state != RECOVER_FULL)
-		*err = -ENODATA;
-	if (!*err)
-		*err = recover_map(r, d->options.accept_missing);
-	if (!*err)
-		return r;
-	recover_free(r);
-	return NULL;
-}
-
 static void answer_digest(struct take *t)
 {
 	struct recover *r;
@@ -351,7 +366,11 @@ static void ticked(struct loop_op *op, int res)
 	move_caller_tick(&t->caller, now);
 	target_tick(&t->target, now);
 	verbs_release();
-	if (t->target.state == TARGET_READS && t->target.known) {
+	notify_send("WATCHDOG=1");
+	if (target_stands_by(&t->target)) {
+		notify_send("READY=1\nSTATUS=Standing by for %s: %" PRIu64 " objects are known", t->d->config.move.from.host,
+			    known_objects(t->target.known));
+	} else if (t->target.state == TARGET_READS && t->target.known) {
 		notify_send("STATUS=Moving from %s: %" PRIu64 " objects are known", t->d->config.move.from.host,
 			    known_objects(t->target.known));
 		log_info("%s: %" PRIu64 " objects are known", t->d->where, known_objects(t->target.known));
@@ -391,6 +410,11 @@ static void run(struct take *t)
 	move_caller_run(&t->caller);
 	if (from == TARGET_MOVES && t->target.state == TARGET_CHECKS)
 		stages_end(&t->d->stages, "source");
+	if (!t->stood && target_stands_by(&t->target)) {
+		t->stood = true;
+		log_notice("%s: stands by for host %s: %" PRIu64 " objects are known", t->d->where, t->d->config.move.from.host,
+			   known_objects(t->target.known));
+	}
 	if (from == TARGET_READS && t->target.state == TARGET_MOVES) {
 		stages_begin(&t->d->stages);
 		t->moved_ns = t->d->stages.begin_ns;
@@ -411,7 +435,7 @@ static void gather(struct take *t)
 	const struct move_target *connection = &t->target.connection;
 
 	move->role = "target";
-	move->state = states[t->target.state];
+	move->state = target_stands_by(&t->target) ? "stands by" : states[t->target.state];
 	snprintf(move->host, sizeof(move->host), "%s", t->d->config.move.from.host);
 	move->bytes = connection->bytes;
 	move->blocks = connection->stream.sequence ? connection->stream.sequence - 1 : 0;
@@ -441,6 +465,33 @@ static void cancel(struct take *t)
 		   refused ? refused : "");
 }
 
+/**
+ * take_answer - answer an operator who wants the store to be moved here now
+ * @d: the daemon: SIGRTMIN has come
+ * @refused: why it is not; NULL: it will be
+ */
+void take_answer(struct lsmemd *d, const char *refused)
+{
+	d->signals.ask = false;
+	status_move_ask(&d->status.move, d->where, refused);
+}
+
+/* A host that stands by, and does not reach its source, may be wanted as the owner: standby.c answers. */
+static bool can_answer(const struct take *t)
+{
+	return !t->target.call.stands_by || (t->target.store.term && t->target.state < TARGET_DROPS);
+}
+
+/**
+ * take_refuse_reload - SIGHUP before there is a store: nothing but the next start reads the configuration
+ * @d: the daemon
+ */
+void take_refuse_reload(struct lsmemd *d)
+{
+	d->signals.reload = false;
+	log_warn("%s: nothing changes before the store is served: start lsmemd again", d->options.config_path);
+}
+
 /* Until this host has the store, or the move is over. Return: 0 or a negative errno of the loop. */
 static int move(struct take *t)
 {
@@ -455,6 +506,10 @@ static int move(struct take *t)
 		}
 		if (d->signals.cancel)
 			cancel(t);
+		if (d->signals.ask && can_answer(t))
+			take_answer(d, target_ask(&t->target));
+		if (d->signals.reload && t->target.call.stands_by)
+			take_refuse_reload(d);
 		if (d->signals.stop && !t->target.stopping)
 			target_stop(&t->target);
 		run(t);
@@ -525,7 +580,7 @@ static int begin(struct take *t, uint64_t term)
 	const struct config_move *config = &t->d->config.move;
 	struct target_call call = {
 		.key = &t->key, .name = *config->from.name ? config->from.name : t->d->config.store.name,
-		.who = t->d->cluster.host, .term = term,
+		.who = t->d->cluster.host, .term = term, .stands_by = !term && config->standby,
 	};
 	int err = secret_read(config->secret, &t->key);
 
@@ -550,6 +605,8 @@ static int tell_end(struct take *t)
 	const char *why = t->target.why ? t->target.why : "its connection is over";
 	struct lsmemd *d = t->d;
 
+	if (strcmp(d->status.move.last.cause, why))
+		log_hush(false);	/* of standby.c */
 	set_ended(t, t->target.error, why);
 	if (t->target.state == TARGET_GIVEN_UP) {
 		log_notice("%s: was not moved from host %s: %s (%s)%s", d->where, d->config.move.from.host, why,
@@ -561,23 +618,22 @@ static int tell_end(struct take *t)
 }
 
 /**
- * take_store - move the store to this host, if the configuration names a host to move it from
+ * take_attempt - try to move the store to this host
  * @d: the daemon, with its control device; its backups are known, and not open
+ * @again: out: this host does not have the store, nor had it last: another attempt can follow, or the start goes on as without a
+ *	move: it claims the store, which its owner may hold
  *
- * If that host does not have the store, or does not give it, nothing has changed, and the start goes on as without a move: it
- * claims the store, which its owner may hold. Logs what is done.
+ * If the source does not have the store, or does not give it, nothing has changed. Logs what is done.
  *
  * Return: a STATUS_*. STATUS_OK: the start goes on, or a signal has come.
  */
-int take_store(struct lsmemd *d)
+int take_attempt(struct lsmemd *d, bool *again)
 {
 	struct take *t = &the_take;
-	const struct options *o = &d->options;
 	int status, err;
 
-	if (!d->config.move.from_line || !d->cluster.options || o->init || o->format || o->again || o->take_over)
-		return STATUS_OK;
-	t->d = d;
+	*t = (struct take){ .d = d };
+	*again = false;
 	status = look(t);
 	if (!status && !d->signals.stop)
 		status = is_here(t);
@@ -585,6 +641,7 @@ int take_store(struct lsmemd *d)
 		close_backups(d);
 		if (!t->here)
 			t->d = NULL;
+		*again = status == STATUS_BACKUP;
 		return status == STATUS_BACKUP ? STATUS_OK : status;	/* the start waits for them, or says what is wrong */
 	}
 	/* All libraries are loaded, and the tables of what the source tells are not there yet. */
@@ -615,7 +672,8 @@ int take_store(struct lsmemd *d)
 		log_warn("%s: cannot be moved from host %s: %s", d->where, d->config.move.from.host, strerror(-err));
 	take_close(d);
 	/* The source may be frozen for this move, have died since, and keep its memory for the host that has the store. */
-	if (status == STATUS_OK && !d->signals.stop)
+	*again = status == STATUS_OK && !d->signals.stop;
+	if (*again)
 		*t = (struct take){ .d = d, .here = true, .super = t->super };
 	return status;
 }

@@ -24,6 +24,8 @@ void signals_poll(struct signals *signals)
 			signals->dump = true;
 		else if (info.ssi_signo == SIGUSR2)
 			signals->cancel = true;
+		else if ((int)info.ssi_signo == SIGRTMIN)
+			signals->ask = true;
 		else if (info.ssi_signo == SIGHUP)
 			signals->reload = true;
 		else
@@ -61,6 +63,7 @@ int signals_open(struct signals *signals, struct loop *loop)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGUSR2);
+	sigaddset(&set, SIGRTMIN);
 	sigaddset(&set, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return -errno;

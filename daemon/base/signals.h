@@ -16,13 +16,14 @@
  * @dump: SIGUSR1 arrived; the code that writes the status clears it
  * @reload: SIGHUP arrived; the code that reads the configuration clears it
  * @cancel: SIGUSR2 arrived; the code that answers it in the status clears it
+ * @ask: SIGRTMIN arrived; likewise
  */
 struct signals {
 	struct loop_op op;
 	struct loop *loop;
 	int fd;
 	unsigned int stop;
-	bool dump, reload, cancel;
+	bool dump, reload, cancel, ask;
 };
 
 int signals_open(struct signals *signals, struct loop *loop);

@@ -178,6 +178,7 @@ static int look(struct cluster *c, struct seen *seen)
 	seen->term = values[2];
 	if (seen->owner.revision)
 		read_owner(seen);
+	seen->taken.owned = seen->owner.revision;
 	if (!read_term(c, seen, &values[3])) {
 		c->taken = seen->taken;
 		return read_members(c, &values[0], seen->highest);

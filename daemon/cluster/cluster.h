@@ -78,11 +78,12 @@ struct cluster_consent {
  *	neither that the store in the kernel is the newest, nor that it is not
  * @here: it was this host, in this boot. A store in its kernel with the term @term, or the one before, is the
  *	newest
+ * @owned: a daemon owns the store, or its lease is not over yet; not known to cluster_looked()
  */
 struct cluster_taken {
 	uint64_t term;
 	char host[WIRE_NAME];
-	bool here;
+	bool here, owned;
 };
 
 /* The term of a frozen store whose owner needs it no more; etcd's revisions, of which terms are, are below 2^63. */

@@ -272,6 +272,10 @@ static int check_move(struct config_parser *p, const struct config *c, unsigned 
 	if (!c->move.listen_line && !c->move.from_line)
 		return config_fail(p, line,
 				   "no listen and no from in [move]: \"listen = rdma://ADDRESS[:PORT]\", \"from = rdma://HOST[:PORT]\" or both are needed");
+	if (c->move.standby && !c->move.from_line)
+		return config_fail(p, c->move.standby_line, "standby = yes: needs \"from\", the host to stand by for");
+	if (c->move.failover_line && !c->move.standby)
+		return config_fail(p, c->move.failover_line, "failover: only with \"standby = yes\"");
 	if (!c->move.secret_line)
 		return config_fail(p, line,
 				   "no secret in [move]: \"secret = FILE\" is needed, the secret of the hosts that can move the store");

@@ -174,6 +174,7 @@ int config_read(const char *path, struct config *config, char error[CONFIG_ERROR
 	config->server.options.wire_max = WIRE_VERSION_MAX;
 	config->store.copy_rate = CONFIG_COPY_RATE_DEFAULT;
 	config->store.rejoin = CONFIG_REJOIN_DEFAULT;
+	config->move.failover = CONFIG_FOREVER;
 	config->store.scrub = CONFIG_SCRUB_DEFAULT;
 	f = fopen(path, "re");
 	if (!f) {

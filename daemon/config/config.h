@@ -44,14 +44,18 @@ struct config_cluster {
  * @listen: address that the daemon listens on for hosts that move the store to themselves, a number
  * @from: address of a host that has the store, and from which this host moves it to itself at a start
  * @secret: file of the secret that both hosts must prove
+ * @standby: this host stands by until it is wanted, instead of moving the store at its start
+ * @failover: .. or until no daemon has owned the store for so many seconds; CONFIG_FOREVER: not by itself
  * @bring_rate: bytes a second, to read the source's memory before anything asks for it; 0: as fast as it goes
  */
 struct config_move {
 	struct wire_address listen, from;
 	char secret[PATH_MAX];
+	bool standby;
+	unsigned int failover;
 	uint64_t bring_rate;
 	/* private: line of each key in the file; 0: the key is not there */
-	unsigned int listen_line, from_line, secret_line, bring_rate_line;
+	unsigned int listen_line, from_line, secret_line, standby_line, failover_line, bring_rate_line;
 };
 
 /**
@@ -174,6 +178,7 @@ struct config {
 #define CONFIG_TIMEOUT_DEFAULT		10u
 #define CONFIG_REPLICAS_DEFAULT		3u
 #define CONFIG_COPY_RATE_DEFAULT	(64ull << 20)
+#define CONFIG_FAILOVER_MAX		86400u
 #define CONFIG_REJOIN_DEFAULT		10u
 #define CONFIG_REJOIN_MAX		3600u
 #define CONFIG_SCRUB_DEFAULT		(30u * 86400)

@@ -226,11 +226,14 @@ static int set_rate(struct config_parser *p, struct config *c, const char *value
 	return 0;
 }
 
-static int set_charge(struct config_parser *p, struct config *c, const char *value)
+static int set_flag(struct config_parser *p, struct config *c, const char *value)
 {
-	c->store.charge = !strcmp(value, "yes");
-	if (!c->store.charge && strcmp(value, "no"))
-		return config_fail(p, p->line, "charge = %s: allowed are yes and no", value);
+	bool *flag = p->to;
+
+	(void)c;
+	*flag = !strcmp(value, "yes");
+	if (!*flag && strcmp(value, "no"))
+		return config_fail(p, p->line, "%s = %s: allowed are yes and no", p->key->key, value);
 	return 0;
 }
 
@@ -303,6 +306,17 @@ static int set_wait(struct config_parser *p, struct config *c, const char *value
 				   "wait = %s: allowed are seconds from 0 to %u, and forever", value,
 				   CONFIG_WAIT_MAX);
 	c->store.wait = n;
+	return 0;
+}
+
+static int set_failover(struct config_parser *p, struct config *c, const char *value)
+{
+	uint32_t n = CONFIG_FOREVER;
+
+	if (strcmp(value, "no") && (!config_number(value, &n) || n > CONFIG_FAILOVER_MAX))
+		return config_fail(p, p->line, "failover = %s: allowed are seconds from 0 to %u, and no", value,
+				   CONFIG_FAILOVER_MAX);
+	c->move.failover = n;
 	return 0;
 }
 
@@ -533,7 +547,7 @@ static const struct config_key config_keys[] = {
 	KEY(store, handles, set_handles),
 	KEY(store, mode, set_mode),
 	KEY(store, owner, set_owner),
-	KEY(store, charge, set_charge),
+	KEY(store, charge, set_flag, TO(store.charge)),
 	KEY(store, restart, set_restart),
 	KEY(store, warm, set_warm),
 	KEY(store, verify, set_verify),
@@ -560,6 +574,8 @@ static const struct config_key config_keys[] = {
 	KEY(move, listen, set_move_listen),
 	KEY(move, from, set_move_from),
 	KEY(move, secret, set_path, TO(move.secret)),
+	KEY(move, standby, set_flag, TO(move.standby)),
+	KEY(move, failover, set_failover),
 	KEY(move, bring_rate, set_rate, TO(move.bring_rate)),
 	KEY(server, listen, set_server_listen),
 	KEY(server, key, set_path, TO(server.options.key)),

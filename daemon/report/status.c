@@ -87,6 +87,21 @@ void status_move_cancel(struct status_move *move, const char *refused)
 	move->cancels++;
 }
 
+/**
+ * status_move_ask - answer a request to begin a move, which is logged
+ * @move: its status
+ * @name: of the store, for the log
+ * @refused: why none begins; NULL: it does
+ */
+void status_move_ask(struct status_move *move, const char *name, const char *refused)
+{
+	snprintf(move->ask_refused, sizeof(move->ask_refused), "%s", refused ? refused : "");
+	move->asks++;
+	move->ask_ends = move->ends;
+	log_notice("%s: an operator wants it to be moved now (SIGRTMIN)%s%s", name, refused ? ", which is refused: " : "",
+		   refused ? refused : "");
+}
+
 static void put(struct status *status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -374,6 +389,8 @@ static void put_move(struct status *status)
 	put_seconds(status, "stopped_seconds", move->stopped_ns);
 	put(status, ", \"cancels\": %" PRIu64 ", \"cancel_refused\": ", move->cancels);
 	put_string(status, move->refused);
+	put(status, ", \"asks\": %" PRIu64 ", \"ask_ends\": %" PRIu64 ", \"ask_refused\": ", move->asks, move->ask_ends);
+	put_string(status, move->ask_refused);
 	put(status, ", \"ends\": %" PRIu64, move->ends);
 	if (move->ends) {
 		put(status, ",\n    \"last\": {\"host\": ");

@@ -57,6 +57,9 @@ struct status_backup {
  * @bulk: target: .. and behind that
  * @cancels: SIGUSR2 that were answered
  * @refused: why the last of these has cancelled nothing; "": it has cancelled a move
+ * @asks: SIGRTMIN that were answered
+ * @ask_refused: why the last of these has begun nothing; "": it has begun a move
+ * @ask_ends: @ends when it was answered
  * @ends: moves that have ended since the daemon was started
  * @last: how the last one of these has ended: the other host; a negative errno, 0: it is not an error, or not known; why; and
  *	when, by clock_now_ns()
@@ -69,6 +72,8 @@ struct status_move {
 	struct bulk_stats bulk;
 	uint64_t cancels;
 	char refused[STATUS_CAUSE_BYTES];
+	uint64_t asks, ask_ends;
+	char ask_refused[STATUS_CAUSE_BYTES];
 	uint64_t ends;
 	struct {
 		char host[STATUS_HOST_BYTES], cause[STATUS_CAUSE_BYTES];
@@ -163,6 +168,7 @@ void status_close(struct status *status);
 void status_lost(struct status *status, const char *what);
 void status_move_ended(struct status_move *move, const char *host, int error, const char *cause);
 void status_move_cancel(struct status_move *move, const char *refused);
+void status_move_ask(struct status_move *move, const char *name, const char *refused);
 int status_write(struct status *status);
 
 #endif

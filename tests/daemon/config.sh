@@ -62,6 +62,8 @@ good 'moves to this host and away' "$instant${move}from = rdma://10.0.0.6:7472/d
 good 'lower-case suffix' "[store]\nsize = 128m\n$path"
 
 bad 'empty' '' ' no path in [backup]: a block device or a file is needed'
+good 'stands by' "$instant${cluster}http://10.0.0.1:2379\n[move]\nfrom = rdma://host\nsecret = /move\nstandby = yes\nfailover = 30\n"
+good 'stands by, and does not take it by itself' "$instant${cluster}http://10.0.0.1:2379\n[move]\nfrom = rdma://host\nsecret = /move\nfailover = no\nstandby = yes\n"
 bad 'unknown section' '[stoer]\n' '1: unknown section [stoer], allowed are [store], [backup], [metrics], [cluster] and [move], or [server] and [export NAME]'
 bad 'open section' '[store\n' '1: "[store": a section ends with ]'
 bad 'section twice' "$path[store]\n[store]\n" '4: [store] a second time, first on line 3: a file describes one store; use one file and one daemon (lsmemd@NAME.service) for each'
@@ -91,6 +93,10 @@ done
 bad 'store and backups' "$path$taken$uuid\n" '5: store: the backups come from etcd, or from [backup]; leave one of them out'
 bad 'store without etcd' "[cluster]\nstore = $uuid\n" '1: no etcd in [cluster]: "etcd = http://ADDRESS:PORT" is needed'
 bad 'moves: nowhere' "$instant${cluster}http://10.0.0.1:1\n[move]\nsecret = /s\n" '7: no listen and no from in [move]: "listen = rdma://ADDRESS[:PORT]", "from = rdma://HOST[:PORT]" or both are needed'
+bad 'stands by for no host' "$instant${cluster}http://10.0.0.1:1\n[move]\nlisten = rdma://10.0.0.5\nstandby = yes\nsecret = /s\n" '9: standby = yes: needs "from", the host to stand by for'
+bad 'failover without standby' "$instant${cluster}http://10.0.0.1:1\n[move]\nfrom = rdma://10.0.0.5\nfailover = 10\nsecret = /s\n" '9: failover: only with "standby = yes"'
+bad 'standby = maybe' '[move]\nstandby = maybe\n' '2: standby = maybe: allowed are yes and no'
+bad 'failover = 86401' '[move]\nfailover = 86401\n' '2: failover = 86401: allowed are seconds from 0 to 86400, and no'
 bad 'moves without a secret' "$instant${cluster}http://10.0.0.1:1\n[move]\nlisten = rdma://10.0.0.5\n" '7: no secret in [move]: "secret = FILE" is needed, the secret of the hosts that can move the store'
 bad 'moves without etcd' "$instant$path[move]\nlisten = rdma://10.0.0.5\nsecret = /s\n" '5: [move] needs [cluster]: etcd says which host has the store'
 bad 'moves of a store that is loaded' "$move" '5: [move] needs "restart = instant" or "capacity =" in [store]: a store that moves leaves objects on its backups'
@@ -213,9 +219,9 @@ bad 'a server without an address' "[server]\nkey = /k\n$export" ' no listen in [
 bad 'a server without a key' "[server]\nlisten = rdma://a\n$export" '3: no secret in [export data], and no key in [server] for exports without a secret: "secret = FILE" or "key = FILE" is needed'
 bad 'one export without a secret' "[server]\nlisten = rdma://a\n${export}secret = /s\n[export other]\npath = /dev/zero\n" '6: no secret in [export other], and no key in [server] for exports without a secret: "secret = FILE" or "key = FILE" is needed'
 bad 'a relative secret' "$server${export}secret = s\n" '6: secret = s: allowed is the absolute path of a file'
-for wire in 0 2 9 four -1 4.0; do
-	bad "wire_max $wire" "${server}wire_max = $wire\n$export" "4: wire_max = $wire: allowed is a version of the protocol from 3 to 8"
-	bad "wire_min $wire" "${server}wire_min = $wire\n$export" "4: wire_min = $wire: allowed is a version of the protocol from 3 to 8"
+for wire in 0 2 10 four -1 4.0; do
+	bad "wire_max $wire" "${server}wire_max = $wire\n$export" "4: wire_max = $wire: allowed is a version of the protocol from 3 to 9"
+	bad "wire_min $wire" "${server}wire_min = $wire\n$export" "4: wire_min = $wire: allowed is a version of the protocol from 3 to 9"
 done
 bad 'versions the wrong way round' "${server}wire_min = 4\nwire_max = 3\n$export" '4: wire_min = 4 is above wire_max = 3'
 bad 'a server without exports' "$server" ' no [export NAME]: a server needs at least one'

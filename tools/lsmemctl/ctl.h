@@ -35,7 +35,8 @@ struct ctl_command {
 };
 
 extern const struct ctl_command ctl_create, ctl_destroy, ctl_list, ctl_stat, ctl_sync, ctl_check,
-	ctl_format, ctl_top, ctl_clean, ctl_backups, ctl_tier, ctl_pages, ctl_scan, ctl_spread, ctl_move;
+	ctl_format, ctl_top, ctl_clean, ctl_backups, ctl_tier, ctl_pages, ctl_scan, ctl_spread, ctl_move,
+	ctl_migrate;
 
 /* main.c */
 extern bool ctl_json;
@@ -85,6 +86,13 @@ struct json_object *ctl_daemon_read(const char *file);
 int ctl_daemon_signal(struct json_object *status, int number);
 struct json_object *ctl_daemon_file(const char *file, bool wait);
 struct json_object *ctl_daemon_status(const char *name, bool wait);
+
+/* moves.c */
+struct json_object *ctl_moves_read(const char *text, bool *failed);
+const char *ctl_moves_name(struct json_object *status);
+struct json_object *ctl_moves_running(const char *text);
+struct json_object *ctl_moves_of(struct json_object *before);
+int ctl_moves_ask(struct json_object *before, int number, const char *what, struct json_object **after);
 
 /* clock.c */
 double ctl_now(void);

@@ -15,7 +15,7 @@
 
 static const struct ctl_command *const commands[] = {
 	&ctl_create, &ctl_destroy, &ctl_list, &ctl_stat, &ctl_top, &ctl_clean, &ctl_sync,
-	&ctl_scan, &ctl_spread, &ctl_backups, &ctl_move, &ctl_tier, &ctl_pages, &ctl_check, &ctl_format,
+	&ctl_scan, &ctl_spread, &ctl_backups, &ctl_move, &ctl_migrate, &ctl_tier, &ctl_pages, &ctl_check, &ctl_format,
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
