@@ -14,24 +14,6 @@ RANDOM=${SEED:=$((RANDOM))}
 echo "# SEED=$SEED"
 
 own_run=yes
-# at HOST COMMAND ..: as an operator of that host
-at()
-{
-	local host=$1
-	shift
-	nsenter -t "${pids[$host]}" -m "$@"
-}
-# hide HOST: the other one's daemon does not see its store, as if it were elsewhere
-hide()
-{
-	at "$(other "$1")" mount -t tmpfs none "$(realpath "/sys/class/lsmem/$(named "$1")")"
-}
-# stands_by HOST: it does, from now on
-stands_by()
-{
-	ok "$name: $1 stands by" until_true 60 since_host "$1" "stands by for host $remote: [1-9]" || bail
-	hide "$1"
-}
 # state_of HOST: as it is shown there
 state_of() { at "$1" "$ctl" move "store-$1" --json | jq -r '.[] | "\(.role) \(.state) \(.running)"'; }
 # knows HOST: it knows all objects of the store that the other one serves

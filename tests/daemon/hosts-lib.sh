@@ -13,11 +13,11 @@ bail() { tail -n 60 "$scratch"/log.? | sed 's/^/# /'; echo "Bail out! nothing el
 other() { [ "$1" = a ] && echo b || echo a; }
 move_port() { [ "$1" = a ] && echo 7481 || echo 7482; }
 
-# configure_host HOST: its store is called store-HOST
+# configure_host HOST: its store, of kind $kind, is called store-HOST
 configure_host()
 {
 	conf=$scratch/$1.conf
-	configure "rdma://$remote/data" "name = store-$1\nkind = block\nsize = 128M\nrestart = instant\nwarm = no\n" \
+	configure "rdma://$remote/data" "name = store-$1\nkind = ${kind:-block}\nsize = 128M\nrestart = instant\nwarm = no\n" \
 		"key = $scratch/key\n$(cluster "$1")\n[move]\nlisten = rdma://$remote:$(move_port "$1")\nfrom = rdma://$remote:$(move_port "$(other "$1")")/store-$(other "$1")\nsecret = $secret\n"
 }
 
@@ -141,4 +141,23 @@ owners()
 		[ "$(cat "$s/attached" 2>/dev/null)$(cat "$s/frozen" 2>/dev/null)$(cat "$s/state" 2>/dev/null)" != 10active ] || n=$((n + 1))
 	done
 	echo $n
+}
+
+# at HOST COMMAND ..: as an operator of that host
+at()
+{
+	local host=$1
+	shift
+	nsenter -t "${pids[$host]}" -m "$@"
+}
+# hide HOST: the other one's daemon does not see its store, as if it were elsewhere
+hide()
+{
+	at "$(other "$1")" mount -t tmpfs none "$(realpath "/sys/class/lsmem/$(named "$1")")"
+}
+# stands_by HOST: it does, from now on
+stands_by()
+{
+	ok "$name: $1 stands by" until_true 60 since_host "$1" "stands by for host $remote: [1-9]" || bail
+	hide "$1"
 }
