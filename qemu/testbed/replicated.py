@@ -11,7 +11,7 @@ import shutil
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
-from signal import SIGKILL, SIGTERM
+from signal import SIGHUP, SIGKILL, SIGTERM
 from typing import Any, Callable, Optional, Sequence
 
 from . import process
@@ -44,6 +44,7 @@ GONE_SECONDS = 40.0	# to notice the loss of a peer: 8 s by the documents, more o
 WHOLE_SECONDS = 400.0	# until backups have rejoined and all copies to them are complete
 TIMEOUT_SECONDS = 20	# of a backup that does not answer
 MOVE_KEY = "/run/lsmem-move.key"
+STANDBY = "standby = yes\nfailover = 2\n"
 MOVE_PORT = 7481
 REJOIN_SECONDS = 2
 CONVERT_RATE = "8M"	# so that what happens meanwhile takes part of a conversion
@@ -176,13 +177,16 @@ class Store:
 
     # ---- The store -----------------------------------------------------------
 
-    def daemon(self, host: Host, *options: str, lock_wait: int = 60) -> Running:
-        """Starts a daemon for the store on @host; before the first one, formats the backups."""
+    def daemon(self, host: Host, *options: str, lock_wait: int = 60, standby: bool = False) -> Running:
+        """Starts a daemon for the store on @host; before the first one, formats the backups.
+
+        @standby: it stands by for the other host, until it is wanted, or no daemon owns the store.
+        """
         host.agent.run(MODULE)
         give_key(host)
         if self.etcd is not None:
             host.agent.run(f"(umask 077; printf 'another secret of the tests' > {MOVE_KEY})")
-        (host.guest.host_dir / "store.conf").write_text(self._configuration(host, lock_wait))
+        self._configure(host, lock_wait, STANDBY if standby else "")
         command = [DAEMON, "-v", "-c", f"{HOST_DIR}/store.conf", "--state-directory",
                    f"{HOST_DIR}/record-{self.number}-{self.seed}"]
         if self.tenure is None:
@@ -211,6 +215,16 @@ class Store:
         if status["recovered"]:
             self.figures.recovery_seconds.append(status["recovery_seconds"])
         return status
+
+    def migrate(self, host: Host) -> str:
+        """Runs lsmemctl migrate on @host, where the store is served or stood by for; returns its output."""
+        return host.agent.run(f"{CTL} migrate moving-{self.number}", STORE_SECONDS)
+
+    def stands_no_more(self, lock_wait: int = 60) -> None:
+        """The daemon that serves the store will end when another host has it, and not stand by."""
+        self._configure(self.now.host, lock_wait)
+        self.now.daemon.kill(SIGHUP)
+        self.now.daemon.wait_said("settings that keep their old value: 0", STORE_SECONDS)
 
     def sync(self, host: Host, seconds: float) -> tuple[int, str]:
         """Runs lsmemctl sync on @host with time limits of @seconds; its exit code and output."""
@@ -283,6 +297,10 @@ class Store:
         return (f"{self.etcd.configuration(host)}[move]\nlisten = rdma://{host.address}:{MOVE_PORT}\n"
                 f"from = rdma://{other.address}:{MOVE_PORT}\nsecret = {MOVE_KEY}\n"
                 + (f"bring_rate = {self.bring_rate}\n" if self.bring_rate else ""))
+
+    def _configure(self, host: Host, lock_wait: int, more: str = "") -> None:
+        """@more: of the last section."""
+        (host.guest.host_dir / "store.conf").write_text(self._configuration(host, lock_wait) + more)
 
     def _configuration(self, host: Host, lock_wait: int) -> str:
         several = len(self.backups) > 1

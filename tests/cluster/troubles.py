@@ -422,6 +422,29 @@ class Rounds:
         return (f"{cut.name} was cut off for {away:.1f} s, {seconds:.1f} s after {self.store.now.host.name} had begun to move the "
                 f"store, which was {'moved' if moved else 'recovered'} by its start number {starts}")
 
+    def standby(self) -> str:
+        """The spare host stands by; an operator of either host wants the move, or the other host loses its power."""
+        old, heir = self.store.now.host, self.spare
+        assert heir is not None
+        self.store.hurry()
+        daemon = self.store.daemon(heir, standby=True)
+        daemon.wait_said(f"stands by for host {old.address}: ", STORE_SECONDS)
+        self.store.wait_acknowledged(self.rng.randrange(*AWAY))
+        asked = self.rng.choice((old, heir, None))
+        if asked is None:
+            self.cut_power(old)
+            daemon.wait_said("no daemon has owned the store for ", STORE_SECONDS)
+            daemon.wait_said(SERVES, STORE_SECONDS)
+        else:
+            self.store.migrate(asked)
+        self.spare_serves(daemon)
+        require(("moved from host" in daemon.log()) == (asked is not None), "the store was not moved, or not recovered")
+        self.store.stands_no_more()
+        if asked is None:
+            self.bring_back(old)
+        return (f"{heir.name} stood by, and took it "
+                f"{f'as an operator of {asked.name} wanted it' if asked else f'when {old.name} had lost its power'}")
+
     def begin_move(self) -> Running:
         """Starts the daemon of the spare host, which moves the store to itself."""
         assert self.spare is not None
@@ -512,7 +535,7 @@ class Rounds:
 
 
 # Of stores that hosts move to themselves.
-MOVES = (Rounds.moved, Rounds.source_power, Rounds.target_power, Rounds.move_link)
+MOVES = (Rounds.moved, Rounds.source_power, Rounds.target_power, Rounds.move_link, Rounds.standby)
 TROUBLES: dict[str, Callable[[Rounds], str]] = {trouble.__name__: trouble for trouble in (
     Rounds.primary_power, Rounds.recovery_power, Rounds.daemon_killed, Rounds.rolling, Rounds.convert,
     Rounds.backup_power, Rounds.server_killed, Rounds.drive, Rounds.slow, Rounds.corrupt,
