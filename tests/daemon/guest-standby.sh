@@ -73,6 +73,8 @@ name='standing by'
 host b
 stands_by b
 is "$name: it is shown" "$(state_of b)" 'target stands by true'
+run at b "$ctl" backups
+is "$name: its store has no backups to show" "$status $(cat "$scratch/out" "$scratch/err")" '0 '
 is_refused a c
 ok "$name: another host does not" grep -q 'host b stands by for it, not c' "$scratch/err"
 write_on a
@@ -87,6 +89,24 @@ ok "$name: nothing changes by SIGHUP" until_true 10 since_host b 'nothing change
 name='asked on the source'
 migrates a b a
 name='asked on the target'
+migrates b a a
+
+# A next daemon of the source keeps the memory, as long as the target needs it, and stands by then.
+name='the source killed while it keeps the memory'
+echo 'bring_rate = 1M' >>"$scratch/b.conf"
+slay_host b
+marks
+host b
+stands_by b
+run at b "$ctl" migrate store-b
+is "$name: done" "$status $(cat "$scratch/err")" '0 '
+slay_host a
+host a
+ok "$name: it is kept" until_true 30 since_host a 'its memory is kept until host b needs it no more'
+sed -i '/^bring_rate = /d' "$scratch/b.conf"
+kill -HUP "${pids[b]}"
+stands_by a
+ok "$name: what was acknowledged is there" all_there b
 migrates b a a
 
 # The source's daemon waits for its only backup, and the connection between both ends with it.

@@ -112,7 +112,23 @@ static int add_store(struct json_object *rows, const char *store)
 	return CTL_OK;
 }
 
-/* Adds all durable stores to @rows.  Return: an exit code. */
+/* Is @store served, or recovered by a daemon that reports?  Not so on a host that stands by. */
+static bool is_served(struct json_object *store)
+{
+	char file[LSMEM_NAME_BYTES + 8];
+	struct json_object *status;
+	bool reported;
+
+	if (!strcmp(ctl_word(store, "state"), "active"))
+		return true;
+	snprintf(file, sizeof(file), "%s.json", ctl_word(store, "name"));
+	status = ctl_daemon_read(file);
+	reported = status;
+	json_object_put(status);
+	return reported;
+}
+
+/* Adds all durable stores to @rows that are served.  Return: an exit code. */
 static int add_all(struct json_object *rows)
 {
 	struct json_object *stores = ctl_stores_read();
@@ -124,7 +140,7 @@ static int add_all(struct json_object *rows)
 	for (i = 0; i < json_object_array_length(stores); i++) {
 		struct json_object *store = json_object_array_get_idx(stores, i);
 
-		if (!strcmp(ctl_word(store, "durability"), "durable") &&
+		if (!strcmp(ctl_word(store, "durability"), "durable") && is_served(store) &&
 		    add_store(rows, ctl_word(store, "name")))
 			ret = CTL_FAILED;
 	}
