@@ -487,6 +487,7 @@ static void gather(struct serve_move *m)
 	move->role = "source";
 	move->state = states[source->state];
 	snprintf(move->host, sizeof(move->host), "%s", peer ? peer->session.hello.who : source->moves.host);
+	move->standby = source->state == SOURCE_SERVES && source->reader && source->reader->marked;
 	if (peer && peer->memory) {
 		move->bytes = peer->bytes;
 		move->blocks = peer->stream.sequence - 1;

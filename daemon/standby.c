@@ -39,6 +39,7 @@ static int wait_again(struct standby *s, struct lsmemd *d)
 {
 	int err = 0;
 
+	http_tell(&d->http, &d->status);
 	notify_send("READY=1\nWATCHDOG=1\nSTATUS=Standing by: host %s cannot be read", d->config.move.from.host);
 	s->waiting = true;
 	loop_timer_start(&d->loop, &s->timer, AGAIN_S * SECOND_NS);

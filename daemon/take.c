@@ -355,6 +355,33 @@ static void answer_take(struct take *t)
 			   d->where, d->cluster.term, (clock_now_ns() - t->moved_ns) / MS);
 }
 
+/* The move's part of the status. A host that had the store at its start only says CLOSE, which is no move. */
+static void gather(struct take *t)
+{
+	static const char *const states[] = {
+		[TARGET_READS] = "reads", [TARGET_MOVES] = "moves", [TARGET_CHECKS] = "checks", [TARGET_TAKES] = "takes",
+		[TARGET_RECOVERS] = "recovers", [TARGET_SERVES] = "serves", [TARGET_DONE] = "done",
+		[TARGET_DROPS] = "drops", [TARGET_GIVEN_UP] = "given up", [TARGET_ENDED] = "ended",
+	};
+	struct status_move *move = &t->d->status.move;
+	const struct move_target *connection = &t->target.connection;
+
+	move->role = "target";
+	move->standby = target_stands_by(&t->target);
+	move->state = move->standby ? "stands by" : states[t->target.state];
+	snprintf(move->host, sizeof(move->host), "%s", t->d->config.move.from.host);
+	move->bytes = connection->bytes;
+	move->blocks = connection->stream.sequence ? connection->stream.sequence - 1 : 0;
+	if (t->target.known)
+		move->objects = known_objects(t->target.known);
+	if (t->pull) {
+		pull_stats(t->pull, &move->pull);
+		bulk_stats(t->bulk, &move->bulk);
+	}
+	if (t->moved_ns)
+		move->stopped_ns = (t->ended_ns ? t->ended_ns : clock_now_ns()) - t->moved_ns;
+}
+
 static void ticked(struct loop_op *op, int res)
 {
 	struct take *t = (struct take *)((char *)op - offsetof(struct take, tick.op));
@@ -370,6 +397,8 @@ static void ticked(struct loop_op *op, int res)
 	if (target_stands_by(&t->target)) {
 		notify_send("READY=1\nSTATUS=Standing by for %s: %" PRIu64 " objects are known", t->d->config.move.from.host,
 			    known_objects(t->target.known));
+		gather(t);
+		http_tell(&t->d->http, &t->d->status);
 	} else if (t->target.state == TARGET_READS && t->target.known) {
 		notify_send("STATUS=Moving from %s: %" PRIu64 " objects are known", t->d->config.move.from.host,
 			    known_objects(t->target.known));
@@ -421,32 +450,6 @@ static void run(struct take *t)
 		log_notice("%s: %" PRIu64 " objects are known; host %s is told to stop its clients", t->d->where,
 			   known_objects(t->target.known), t->d->config.move.from.host);
 	}
-}
-
-/* The move's part of the status. A host that had the store at its start only says CLOSE, which is no move. */
-static void gather(struct take *t)
-{
-	static const char *const states[] = {
-		[TARGET_READS] = "reads", [TARGET_MOVES] = "moves", [TARGET_CHECKS] = "checks", [TARGET_TAKES] = "takes",
-		[TARGET_RECOVERS] = "recovers", [TARGET_SERVES] = "serves", [TARGET_DONE] = "done",
-		[TARGET_DROPS] = "drops", [TARGET_GIVEN_UP] = "given up", [TARGET_ENDED] = "ended",
-	};
-	struct status_move *move = &t->d->status.move;
-	const struct move_target *connection = &t->target.connection;
-
-	move->role = "target";
-	move->state = target_stands_by(&t->target) ? "stands by" : states[t->target.state];
-	snprintf(move->host, sizeof(move->host), "%s", t->d->config.move.from.host);
-	move->bytes = connection->bytes;
-	move->blocks = connection->stream.sequence ? connection->stream.sequence - 1 : 0;
-	if (t->target.known)
-		move->objects = known_objects(t->target.known);
-	if (t->pull) {
-		pull_stats(t->pull, &move->pull);
-		bulk_stats(t->bulk, &move->bulk);
-	}
-	if (t->moved_ns)
-		move->stopped_ns = (t->ended_ns ? t->ended_ns : clock_now_ns()) - t->moved_ns;
 }
 
 static void tell_status(struct take *t)

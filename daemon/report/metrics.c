@@ -207,6 +207,16 @@ static void put_cluster(const struct page *page)
 	put_rows(page, rows, SIZE(rows));
 }
 
+static void put_move(const struct page *page)
+{
+	const struct row rows[] = {
+		{ "lsmem_standby", "1: the store can be moved at once, since another host stands by, or this one does.",
+		  page->status->move.standby },
+	};
+
+	put_rows(page, rows, SIZE(rows));
+}
+
 static void put_recovery(const struct page *page)
 {
 	const struct status *s = page->status;
@@ -642,6 +652,8 @@ void metrics_write(FILE *out, const struct status *status, uint64_t age_ns)
 	put_daemon(&page, age_ns);
 	if (status->cluster.host)
 		put_cluster(&page);
+	if (status->move.role)
+		put_move(&page);
 	if (status->recovery)
 		put_recovery(&page);
 	if (status->serving) {

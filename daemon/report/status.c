@@ -378,6 +378,7 @@ static void put_move(struct status *status)
 		return;
 	put(status, "  \"move\": {\"role\": \"%s\", \"state\": \"%s\", \"host\": ", move->role, move->state);
 	put_string(status, move->host);
+	put(status, ", \"standby\": %s", move->standby ? "true" : "false");
 	put(status, ", \"bytes\": %" PRIu64 ", \"blocks\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"segments_left\": %" PRIu64 ", ",
 	    move->bytes, move->blocks, move->objects, move->left);
 	put(status, "\"pulled\": %" PRIu64 ", \"pulled_bytes\": %" PRIu64 ", \"pulls_late\": %" PRIu64

@@ -48,6 +48,7 @@ struct status_backup {
  * @role: "source" or "target"; NULL: the store cannot be moved from here, and is not moved to here
  * @state: of the order of its role (migration.rst), in lower case
  * @host: the other host; of a target, the address of its source. "": none takes part now
+ * @standby: a move could begin at once: this host stands by, or another one knows all that this one has
  * @bytes: of the blocks that were told in this move
  * @blocks: how many
  * @objects: source: of the frozen store, 0 before; target: that are known
@@ -67,6 +68,7 @@ struct status_backup {
 struct status_move {
 	const char *role, *state;
 	char host[STATUS_HOST_BYTES];
+	bool standby;
 	uint64_t bytes, blocks, objects, left, stopped_ns;
 	struct pull_stats pull;
 	struct bulk_stats bulk;

@@ -73,6 +73,7 @@ name='standing by'
 host b
 stands_by b
 is "$name: it is shown" "$(state_of b)" 'target stands by true'
+is "$name: on a, too" "$(at a "$ctl" move store-a --json | jq -r '.[] | "\(.role) \(.standby) \(.host)"')" 'source true b'
 run at b "$ctl" backups
 is "$name: its store has no backups to show" "$status $(cat "$scratch/out" "$scratch/err")" '0 '
 is_refused a c

@@ -65,6 +65,8 @@ static void active(void)
 	status.fetch.fetches = 77;
 	status.fetch.merged = 5;
 	status.fetch.degraded = 3;
+	status.move.role = "source";
+	status.move.standby = true;
 	status.move.pull = (struct pull_stats){ .objects = 9, .bytes = 900, .late = 1, .wrong = 2, .cut = 4 };
 	status.move.bulk = (struct bulk_stats){ .objects = 11, .bytes = 1100 };
 	status.fetch.backup[0].reads = 80;

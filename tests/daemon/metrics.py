@@ -151,7 +151,7 @@ def facts(tap: Tap, server: Server) -> dict[str, Family]:
         "lsmem_fetches_total": 77, 'lsmem_fetch_latency_seconds_bucket{le="0.000131072"}': 1,
         "lsmem_fetch_merged_total": 5, "lsmem_fetch_degraded_total": 3,
         "lsmem_fetch_source_total": 9, "lsmem_fetch_source_bytes_total": 900, "lsmem_fetch_source_failed_total": 7,
-        "lsmem_brought_total": 11, "lsmem_brought_bytes_total": 1100,
+        "lsmem_standby": 1, "lsmem_brought_total": 11, "lsmem_brought_bytes_total": 1100,
         "lsmem_backup_fetch_reads_total": 80, "lsmem_backup_fetch_mean_seconds": 0.0015,
         "lsmem_store_live_bytes": 100 << 20, "lsmem_store_wait_seconds_sum": 1.75,
         'lsmem_store_wait_seconds_bucket{le="2e-06"}': 1,
