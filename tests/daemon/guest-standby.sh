@@ -155,6 +155,34 @@ ok "$name: a serves it" until_true 60 is_served a || bail
 ok "$name: what was acknowledged is there" all_there a
 ok "$name: what b had can go" until_true 40 vanishes b
 
+# A move that etcd holds up is done, or is not: one host serves the store in the end, and has all of it.
+name='etcd does not answer for 3 s'
+marks
+host b
+stands_by b
+write_on a
+nap 1
+kill -STOP "$etcd_pid"
+at b "$ctl" migrate store-b >"$scratch/out" 2>"$scratch/err" &
+asked=$!
+nap 3
+kill -CONT "$etcd_pid"
+status=0
+wait $asked || status=$?
+write_ends
+echo "# $name: lsmemctl migrate ends with $status: $(cat "$scratch/err")"
+has=a
+[ "$status" != 0 ] || has=b
+ok "$name: $has serves it" until_true 60 is_served $has || bail
+is "$name: one owner" "$(owners)" 1
+ok "$name: what was acknowledged is there" all_there $has
+if [ $has = b ]; then
+	stands_by a
+	migrates b a a
+fi
+kill -TERM "${pids[b]}"
+ends b
+
 name='the source dies'
 echo 'failover = 2' >>"$scratch/b.conf"
 marks
