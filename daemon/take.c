@@ -427,6 +427,12 @@ static void open_pull(struct take *t)
 	bulk_open(t->bulk, &connection->ready.keys);
 }
 
+static void tell_status(struct take *t)
+{
+	gather(t);
+	status_write(&t->d->status);
+}
+
 static void run(struct take *t)
 {
 	enum target_state from = t->target.state;
@@ -441,6 +447,7 @@ static void run(struct take *t)
 		stages_end(&t->d->stages, "source");
 	if (!t->stood && target_stands_by(&t->target)) {
 		t->stood = true;
+		tell_status(t);
 		log_notice("%s: stands by for host %s: %" PRIu64 " objects are known", t->d->where, t->d->config.move.from.host,
 			   known_objects(t->target.known));
 	}
@@ -450,12 +457,6 @@ static void run(struct take *t)
 		log_notice("%s: %" PRIu64 " objects are known; host %s is told to stop its clients", t->d->where,
 			   known_objects(t->target.known), t->d->config.move.from.host);
 	}
-}
-
-static void tell_status(struct take *t)
-{
-	gather(t);
-	status_write(&t->d->status);
 }
 
 static void cancel(struct take *t)

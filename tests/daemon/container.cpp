@@ -4,7 +4,8 @@
  *
  *	build/container make STORE N		a map of N keys to lists of strings, in a region that the root "container" names
  *	build/container check STORE N ROUNDS	compares it with what N and ROUNDS changes make; prints how many microseconds
- *						it took to open it, and to copy it to the heap of this process
+ *						it took to open it, and to copy it to the heap of this process, and how
+ *						many page faults each
  *	build/container change STORE N ROUND	changes a part of it
  *	build/container hold STORE		opens it, prints a line, and waits for the end of its input
  */
@@ -15,6 +16,7 @@
 #include <map>
 #include <scoped_allocator>
 #include <string>
+#include <sys/resource.h>
 #include <vector>
 
 #include <lsmem.hpp>
@@ -98,14 +100,28 @@ static void make(struct lsm *store, std::uint64_t n)
 		throw std::system_error(-err, std::generic_category(), name);
 }
 
+/* What this process has used up: microseconds, page faults. */
+struct cost {
+	std::int64_t us, faults;
+
+	cost()
+	{
+		struct rusage usage;
+
+		getrusage(RUSAGE_SELF, &usage);
+		faults = usage.ru_minflt + usage.ru_majflt;
+		us = std::chrono::duration_cast<std::chrono::microseconds>(
+			std::chrono::steady_clock::now().time_since_epoch()).count();
+	}
+};
+
 static int check(struct lsm *store, std::uint64_t n, std::uint64_t rounds)
 {
-	using clock = std::chrono::steady_clock;
-	auto begin = clock::now();
+	cost begin;
 	auto region = open_region(store);
 	const index_of &index = index_in(region);
 	auto first = index.begin()->first;
-	auto opened = clock::now();
+	cost opened;
 	copy_of is, should;
 
 	if (region.moved()) {
@@ -113,7 +129,7 @@ static int check(struct lsm *store, std::uint64_t n, std::uint64_t rounds)
 		return 1;
 	}
 	is = copy(index);
-	auto copied = clock::now();
+	cost copied;
 
 	grow(should, n);
 	for (std::uint64_t round = 1; round <= rounds; round++)
@@ -122,8 +138,8 @@ static int check(struct lsm *store, std::uint64_t n, std::uint64_t rounds)
 		std::cerr << "it has " << is.size() << " keys, not the " << should.size() << " that it should have, or others\n";
 		return 1;
 	}
-	std::cout << std::chrono::duration_cast<std::chrono::microseconds>(opened - begin).count() << ' '
-		  << std::chrono::duration_cast<std::chrono::microseconds>(copied - opened).count() << '\n';
+	std::cout << opened.us - begin.us << ' ' << copied.us - opened.us << ' ' << opened.faults - begin.faults << ' '
+		  << copied.faults - opened.faults << '\n';
 	return 0;
 }
 

@@ -74,6 +74,7 @@ host b
 stands_by b
 is "$name: it is shown" "$(state_of b)" 'target stands by true'
 is "$name: on a, too" "$(at a "$ctl" move store-a --json | jq -r '.[] | "\(.role) \(.standby) \(.host)"')" 'source true b'
+ok "$name: in the list of stores of b" grep -q '^lsmemb.* standby .* store-b' <(at b "$ctl" list)
 run at b "$ctl" backups
 is "$name: its store has no backups to show" "$status $(cat "$scratch/out" "$scratch/err")" '0 '
 is_refused a c

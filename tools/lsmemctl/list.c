@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* lsmemctl list: print one line for each store. */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ctl.h"
@@ -21,8 +22,22 @@ static const struct ctl_column columns[] = {
 	{ "GIVEN",	"given_name",		CTL_TEXT },
 };
 
-/* In the table, a store that its daemon has frozen is not "active". */
-static void show_frozen(struct json_object *stores)
+/* Does a daemon of this host stand by for the store, which another host serves? */
+static bool stands_by(struct json_object *store)
+{
+	char file[64];
+	struct json_object *status;
+	bool yes;
+
+	snprintf(file, sizeof(file), "%s.json", ctl_word(store, "uuid"));
+	status = ctl_daemon_read(file);
+	yes = json_object_get_boolean(ctl_find(status, "move.standby"));
+	json_object_put(status);
+	return yes;
+}
+
+/* In the table, a store that its daemon has frozen is not "active", and one that a daemon stands by for not "recovering". */
+static void show_states(struct json_object *stores)
 {
 	size_t i;
 
@@ -31,6 +46,9 @@ static void show_frozen(struct json_object *stores)
 
 		if (ctl_number(store, "frozen") == 1)
 			json_object_object_add(store, "state", json_object_new_string("frozen"));
+		else if (ctl_number(store, "attached") == 1 && strcmp(ctl_word(store, "state"), "active") &&
+			 stands_by(store))
+			json_object_object_add(store, "state", json_object_new_string("standby"));
 	}
 }
 
@@ -48,7 +66,7 @@ static int run(int argc, char **argv)
 	if (!stores)
 		return CTL_FAILED;
 	if (!ctl_json)
-		show_frozen(stores);
+		show_states(stores);
 	if (ctl_json)
 		ret = ctl_print_json(stores);
 	else if (json_object_array_length(stores))
