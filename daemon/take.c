@@ -614,7 +614,7 @@ static int tell_end(struct take *t)
 	set_ended(t, t->target.error, why);
 	if (t->target.state == TARGET_GIVEN_UP) {
 		log_notice("%s: was not moved from host %s: %s (%s)%s", d->where, d->config.move.from.host, why,
-			   strerror(-t->target.error), d->signals.stop ? "" : "; starting as without a move");
+			   strerror(-t->target.error), d->signals.stop || d->config.move.standby ? "" : "; starting as without a move");
 		return STATUS_OK;
 	}
 	log_err("%s: the move from host %s has ended: %s; lsmemd can be started again", d->where, d->config.move.from.host, why);
